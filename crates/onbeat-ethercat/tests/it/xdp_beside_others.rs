@@ -231,11 +231,18 @@ fn a_frame_is_stamped_by_the_program_when_it_arrives() {
         return println!("skipped: frames pass {}", packets.words());
     }
 
-    let before = packets.now();
-    devices.send(&frame(0x88a4, 1));
-    let after = packets.now();
-    thread::sleep(Duration::from_millis(5));
-    assert_eq!(packets.receive(&mut [0; 1515], packets.now()), Some(60));
-    let arrived = packets.received_at(packets.now());
-    assert!(before <= arrived && arrived <= after, "{before:?} {arrived:?} {after:?}");
+    let mut stamps = Vec::new();
+    // A frame that the kernel has left for later when it is sent arrives later.
+    while stamps.last().is_none_or(|(after, arrived)| arrived > after) {
+        assert!(stamps.len() < 20, "sent and stamped: {stamps:?}");
+        let before = packets.now();
+        devices.send(&frame(0x88a4, 1));
+        let after = packets.now();
+        thread::sleep(Duration::from_millis(5));
+        let until = packets.now().plus_ns(60 * SECOND_NS);
+        assert_eq!(packets.receive(&mut [0; 1515], until), Some(60));
+        let arrived = packets.received_at(packets.now());
+        assert!(before <= arrived, "{before:?} {arrived:?}");
+        stamps.push((after, arrived));
+    }
 }
