@@ -84,14 +84,7 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                     ..up
                 });
             }
-            Err(
-                BusError::Library { .. }
-                | BusError::Panicked(_)
-                | BusError::NoAnswer(_)
-                // What another try may mend: a frame lost too often, a cable that was moved
-                // meanwhile. A wrong device stays wrong.
-                | BusError::Moved { .. },
-            ) if restart_events.len() / 2 < MOST_RESTARTS => {
+            Err(why) if restart_events.len() / 2 < MOST_RESTARTS && may_pass(&why, wire) => {
                 let event = |kind, code| Event {
                     at_ns: wire.now().as_ns(),
                     cycle: 0,
@@ -115,6 +108,21 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 return Err(with_link_trouble(why, wire, on));
             }
         }
+    }
+}
+
+/// Whether another try may mend it: a frame lost too often, a cable that was moved meanwhile. A wrong
+/// device stays wrong.
+fn may_pass<W: Wire>(why: &BusError, wire: &W) -> bool {
+    match why {
+        BusError::Library { .. }
+        | BusError::Panicked(_)
+        | BusError::NoAnswer(_)
+        | BusError::Moved { .. } => true,
+        // The first frame was not answered for a second, for which a busy machine may stop whoever
+        // serves the devices. An interface that is down or has no link says so at once.
+        BusError::NoDevices(_) => wire.trouble().is_none(),
+        _ => false,
     }
 }
 
