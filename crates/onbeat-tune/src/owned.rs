@@ -24,9 +24,10 @@ const LOCK: &str = "shield.lock";
 const LOOKS: usize = 500;
 /// Longest text of a holder, in bytes.
 const LONGEST: u64 = 4096;
-/// How often a lock that is held is tried again, and the time between: [`refuse_elsewhere`] of
-/// another onbeat holds it for microseconds.
+/// How often a lock is tried again that another shield holds, or that a look of [`refuse_elsewhere`]
+/// does, and the time between. A look takes microseconds, and longer on a busy machine.
 const TRIES: usize = 5;
+const TRIES_BESIDE_LOOKS: usize = 5_000;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// The right to shield CPUs of this machine, until it is dropped.
@@ -44,7 +45,9 @@ impl ShieldLock {
         for attempt in 1.. {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                Err(Errno::WOULDBLOCK) if attempt < TRIES => thread::sleep(BETWEEN_TRIES),
+                Err(Errno::WOULDBLOCK) if attempt < most_tries(&file) => {
+                    thread::sleep(BETWEEN_TRIES);
+                }
                 Err(Errno::WOULDBLOCK) => return Err(holder(file)),
                 Err(_) => return Ok(None),
             }
@@ -55,6 +58,26 @@ impl ShieldLock {
         let _ = writeln!(file, "{} {command}", std::process::id());
         Ok(Some(Self { file }))
     }
+}
+
+impl Drop for ShieldLock {
+    fn drop(&mut self) {
+        unlock(&self.file);
+    }
+}
+
+/// Ends a lock. A program that this process is just starting shares it until execve.
+fn unlock(file: &File) {
+    let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+}
+
+/// How often a lock is tried: looks share it, and a shield does not.
+fn most_tries(file: &File) -> usize {
+    if rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_err() {
+        return TRIES;
+    }
+    unlock(file);
+    TRIES_BESIDE_LOOKS
 }
 
 fn open(directory: &Path, path: &Path) -> Option<File> {
@@ -113,6 +136,7 @@ fn refuse_elsewhere(roots: &[PathBuf], own: Option<&ShieldLock>) -> Result<(), T
         {
             return Err(holder(file));
         }
+        unlock(&file);
     }
     Ok(())
 }
