@@ -346,12 +346,17 @@ fn damaged_pictures_are_counted_and_the_next_whole_one_is_shown() {
         .unwrap();
     let output = waited(child);
     let account: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&account["published"], &account["reconnections"]),
-        (&5.into(), &0.into()),
-        "{account}"
-    );
-    assert!(account["dropped"].as_u64().unwrap() >= 8, "two of three: {account}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(account["published"], 5, "{account}");
+    // Where the machine stops this server for seconds, its silence is a reason to connect again, and
+    // is said; damaged pictures are none.
+    let is_silence = |line: &&str| line.contains("no picture from") || line.contains("nothing came");
+    let silences = said.lines().filter(is_silence).count() as u64;
+    let reconnections = account["reconnections"].as_u64().unwrap();
+    assert!(reconnections <= silences, "{account}: {said}");
+    // Those before the next whole one end with their connection.
+    let dropped = account["dropped"].as_u64().unwrap();
+    assert!(dropped + 2 * reconnections >= 8, "two of three: {account}");
 }
 
 #[test]
