@@ -29,8 +29,8 @@ const MODE: Mode = Mode::from_raw_mode(0o600);
 const MODE_WITH_GROUP: Mode = Mode::from_raw_mode(0o660);
 /// Connections that the kernel keeps until the bus accepts them.
 const BACKLOG: i32 = 64;
-/// Maximum time for a bus to accept a connection or to answer, and for another starting bus to end its
-/// start. The thread that does so is an ordinary one, which a busy machine stops for seconds.
+/// Maximum time for a bus to accept a connection or to answer, and for another starting bus to end
+/// its start. The thread that does so is an ordinary one, which a busy machine stops for seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 

@@ -24,8 +24,9 @@ const LOCK: &str = "shield.lock";
 const LOOKS: usize = 500;
 /// Longest text of a holder, in bytes.
 const LONGEST: u64 = 4096;
-/// How often a lock is tried again that another shield holds, or that a look of [`refuse_elsewhere`]
-/// does, and the time between. A look takes microseconds, and longer on a busy machine.
+/// How often a lock is tried again that another shield holds, or that a look of
+/// [`refuse_elsewhere`] does, and the time between. A look takes microseconds, and longer on a busy
+/// machine.
 const TRIES: usize = 5;
 const TRIES_BESIDE_LOOKS: usize = 5_000;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);

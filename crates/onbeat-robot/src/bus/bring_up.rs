@@ -111,8 +111,8 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
     }
 }
 
-/// Whether another try may mend it: a frame lost too often, a cable that was moved meanwhile. A wrong
-/// device stays wrong.
+/// Whether another try may mend it: a frame lost too often, a cable that was moved meanwhile. A
+/// wrong device stays wrong.
 fn may_pass<W: Wire>(why: &BusError, wire: &W) -> bool {
     match why {
         BusError::Library { .. }

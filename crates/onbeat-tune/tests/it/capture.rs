@@ -120,8 +120,8 @@ fn this_machine_is_found_elsewhere_as_it_is_here() {
     assert!(wrong.is_empty(), "in each of ten captures: {wrong:#?}");
 }
 
-/// Captures this machine; returns the findings in it that are not those here, although these did not
-/// change meanwhile.
+/// Captures this machine; returns the findings in it that are not those here, although these did
+/// not change meanwhile.
 fn differences_in_a_capture() -> BTreeMap<String, String> {
     let setup = LoopSetup::on("0".parse().unwrap());
     let before: Vec<_> = check(&HostTree::live(), &setup).iter().map(essence).collect();

@@ -153,8 +153,8 @@ fn in_a_child_with_the_filter() {
     let outcome = match std::env::var("ONBEAT_TEST_CHILD").unwrap_or_default().as_str() {
         "quiet" => run_loop(&mut quiet, arm, plainly).0,
         "relative" => {
-            // Without a grid the loop ends by its time, with fewer cycles: with one where its machine
-            // stands still for all of it.
+            // Without a grid the loop ends by its time, with fewer cycles: with one where its
+            // machine stands still for all of it.
             for _ in 0..20 {
                 let outcome = run_loop_waiting(RELATIVE, &mut quiet, arm, plainly).0;
                 let is_counted = outcome.slots == outcome.cycles && outcome.cycles <= CYCLES;
