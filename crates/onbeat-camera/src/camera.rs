@@ -110,8 +110,12 @@ pub fn run(
     while !camera.is_done() && !is_stopped() {
         let opened =
             source::open(&settings.source, settings.channels == 1, camera.channel.as_ref());
-        let ended =
-            opened.and_then(|mut source| camera.follow(&mut *source, &mut news, &is_stopped));
+        let ended = opened.and_then(|mut source| {
+            let ended = camera.follow(&mut *source, &mut news, &is_stopped);
+            // Of those that no picture has followed, nobody else knows.
+            camera.dropped += source.take_dropped();
+            ended
+        });
         match ended {
             Ok(Followed::Stopped) => break,
             Ok(Followed::Failed(why)) => return Err(why),

@@ -347,6 +347,10 @@ impl Source for MjpegSource {
     fn seen(&self) -> String {
         self.mailbox.seen()
     }
+
+    fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
 }
 
 #[cfg(test)]

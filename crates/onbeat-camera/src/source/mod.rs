@@ -70,6 +70,11 @@ pub trait Source {
     fn seen(&self) -> String {
         "nothing was received".to_owned()
     }
+
+    /// Takes the number of pictures dropped since the last one, when no more are asked for.
+    fn take_dropped(&mut self) -> u64 {
+        0
+    }
 }
 
 /// Opens a source. What it receives in compressed form is published on `log` too, as it came.

@@ -463,6 +463,10 @@ impl Source for RtspJpeg {
     fn seen(&self) -> String {
         self.units.seen()
     }
+
+    fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
 }
 
 #[cfg(test)]
