@@ -103,7 +103,7 @@ fn frames_wake_a_sleeping_receiver() {
 
 #[test]
 fn a_late_loop_reads_the_oldest_frames_and_then_new_ones() {
-    let mut counts = Vec::new();
+    let mut counts: Vec<usize> = Vec::new();
     // The kernel may have left a frame for later when it is sent; then it finds room.
     while counts.last() != Some(&SLOTS) {
         assert!(counts.len() < 10, "what does not fit is lost, as in a network card: {counts:?}");
@@ -162,7 +162,7 @@ fn the_time_of_reception_is_that_of_the_frame_and_not_of_the_read() {
     const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
     for method in WireMethod::ALL {
         let Some((mut bus, devices)) = cable_by(method) else { continue };
-        let mut unread_ns = Vec::new();
+        let mut unread_ns: Vec<u64> = Vec::new();
         // A frame that the kernel has left for later when it is sent is received later. One of the
         // ring that seems older than a second counts as received now: its stamp is of the wall
         // clock, which may have been set.

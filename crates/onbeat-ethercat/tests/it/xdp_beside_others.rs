@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable_by};
 use onbeat_ethercat::wire::{Packets, Wire};
-use onbeat_rt::time::SECOND_NS;
+use onbeat_rt::time::{Instant, SECOND_NS};
 
 /// Set for the process that is killed while a program is attached.
 const HOLDER: &str = "ONBEAT_TEST_XDP_HOLDER";
@@ -231,7 +231,7 @@ fn a_frame_is_stamped_by_the_program_when_it_arrives() {
         return println!("skipped: frames pass {}", packets.words());
     }
 
-    let mut stamps = Vec::new();
+    let mut stamps: Vec<(Instant, Instant)> = Vec::new();
     // A frame that the kernel has left for later when it is sent arrives later.
     while stamps.last().is_none_or(|(after, arrived)| arrived > after) {
         assert!(stamps.len() < 20, "sent and stamped: {stamps:?}");

@@ -214,12 +214,12 @@ impl<'r, W: Wire> RobotTask<'r, W> {
     pub fn publish_rest(&mut self) {
         let Self { bus, outlets, serving, .. } = self;
         // A full ring counts what it drops.
-        let mut keep = |event| {
+        let keep = |event| {
             outlets.bus.push(event);
         };
         match serving {
             Some(serving) => serving.after_last_cycle(bus, keep),
-            None => std::iter::from_fn(|| bus.next_event()).for_each(&mut keep),
+            None => std::iter::from_fn(|| bus.next_event()).for_each(keep),
         }
     }
 

@@ -355,10 +355,10 @@ impl Cycles<'_> {
     fn publish_rest(&mut self) {
         let Rig { bus, serving, event_sender, cell, .. } = &mut *self.rig;
         let records = self.is_up || cell.is_none();
-        let mut keep = |event| record(event_sender, records, event);
+        let keep = |event| record(event_sender, records, event);
         match serving {
-            Some(serving) => serving.after_last_cycle(bus, &mut keep),
-            None => std::iter::from_fn(|| bus.next_event()).for_each(&mut keep),
+            Some(serving) => serving.after_last_cycle(bus, keep),
+            None => std::iter::from_fn(|| bus.next_event()).for_each(keep),
         }
 
         event_sender.iter_mut().for_each(EventSender::flush);
