@@ -230,7 +230,7 @@ fn the_events_that_a_cycle_leaves_for_the_next_one_are_published_after_the_last(
     let mut last = BusCycle::default();
     for _ in 0..12 {
         world.inject(Fault::PowerOff { device: knee }, Some(100 * MS), 1.0);
-        for _ in 0..500 {
+        for _ in 0..800 {
             release = release.plus_ns(MS);
             let _ = clock.sleep_until(release);
             // Not by the world, which takes the events after each cycle.
