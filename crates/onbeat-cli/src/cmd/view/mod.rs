@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, RunDirError};
-use onbeat::thread::{run_as_ordinary, stay_off_cpu};
+use onbeat::thread::{Usage, run_as_ordinary, stay_off_cpu};
 use onbeat_report::page::PLACE;
 use onbeat_robot::live_view::{PageServer, PageServerPlan, ViewLimits};
 
@@ -38,7 +38,8 @@ const STEP: Duration = Duration::from_millis(100);
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
 /// Time between two summaries of a run in progress, at least.
 const SUMMARY_EVERY: Duration = Duration::from_secs(5);
-/// A run is summarised again after so many times what it took: at most a hundredth of a CPU.
+/// A run is summarised again after so many times the CPU time that it took: at most a hundredth of a
+/// CPU. Waiting for one or for the disk takes none, and does not leave old figures for minutes.
 const TIMES_SUMMARY: u32 = 100;
 /// Time for the last figures at the end of the run.
 const LAST_WITHIN: Duration = Duration::from_secs(5);
@@ -122,12 +123,13 @@ fn follow(
         feed.take(path)?;
         server.take_notices().iter().for_each(|why| advise(Tone::Careful, &why.to_string()));
         if feed.is_followed() && Instant::now() >= next_summary {
-            let began = Instant::now();
+            let before = Usage::of_this_thread();
             // A file that is just being begun has its figures the next time.
             if let Ok(judged) = runs::judged(path, None) {
                 feed.show(serde_json::to_string(&judged.summary)?);
             }
-            next_summary = Instant::now() + SUMMARY_EVERY.max(began.elapsed() * TIMES_SUMMARY);
+            let taken = Duration::from_nanos(Usage::of_this_thread().since(before).cpu_ns);
+            next_summary = Instant::now() + SUMMARY_EVERY.max(taken * TIMES_SUMMARY);
         }
     }
 
