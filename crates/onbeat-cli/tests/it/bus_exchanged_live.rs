@@ -16,11 +16,11 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A leg whose drives are of two kinds, in this order. Stalls of this machine must not stop it before
-/// it moves: the watchdog is wide, and two seconds of missed cycles are needed, which a segment that
-/// was ended misses.
+/// it moves: the watchdog is wide, and ten seconds of missed cycles are needed, which drives that are
+/// not in OP miss.
 fn leg(drives: [(&str, &str); 3]) -> String {
     let head = "[segment]\nname = \"leg\"\nwatchdog_ms = 6000\n[robot]\nfollowing_ms = 60000\n\
-        [robot.ladder]\ndegrade_at = 300\nstop_at = 400\n[types.large]\nkind = \"drive\"\n\
+        [robot.ladder]\ndegrade_at = 1500\nstop_at = 2000\n[types.large]\nkind = \"drive\"\n\
         [types.small]\nkind = \"drive\"\nproduct = 0x2222\n";
     drives.iter().fold(head.to_owned(), |text, (name, kind)| {
         text + &format!("[[devices]]\ntype = \"{kind}\"\nname = \"{name}\"\n")
@@ -168,6 +168,9 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
         reader.read(&mut seen).map_or(0, |()| seen.cycle.cycle)
     };
 
+    let stops =
+        || client.events(1).events.iter().any(|(_, event)| event.kind == EventKind::SafeStop);
+    until("no safe stop", || room.said("robot"), stops);
     let then = cycle();
     until("no cycles", || room.said("robot"), || cycle() > then + 1_200);
     let mut states = Vec::new();
