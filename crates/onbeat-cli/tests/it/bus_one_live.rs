@@ -223,7 +223,8 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
 
         // That no register changes is shown on the virtual clock (bus_scan). Here a starved bus may
         // lose its devices' watchdogs, which brings them to SAFEOP; a scan that reset them would
-        // bring them to INIT, and its stations would be a foreign MainDevice's.
+        // bring them to INIT, and its stations would be a foreign MainDevice's. Of a bus that stood
+        // still for longer than a watchdog, a device that left OP is in an event of its own kind.
         let news: Vec<Value> = place.events().split_off(before.len());
         let starved = [
             "frame_lost",
@@ -232,6 +233,9 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
             "working_counter_back",
             "no_answer",
             "answer_back",
+            "devices_left_op",
+            "clock_unlocked",
+            "clock_locked",
         ];
         for event in &news {
             let kind = event["kind"].as_str().unwrap_or_default();
