@@ -149,20 +149,26 @@ pub fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, SignalError> {
     let listen = move || {
         // It waits almost always, and must run soon when a signal comes.
         let _ = setpriority_process(None, FIRST);
-        for signal in &mut signals {
-            if signal == SIGCONT {
-                seen.continued.fetch_add(1, Ordering::Relaxed);
-            } else if signal == SIGUSR1 {
-                match on_usr1 {
-                    OnUsr1::Summary => seen.summary.store(true, Ordering::Relaxed),
-                    OnUsr1::Refuse => advise(Tone::Careful, REFUSED),
+        while !signals.is_closed() {
+            let came: Vec<i32> = signals.wait().collect();
+            // Where two are there at once, the good order of the first would be a race with the
+            // second.
+            let has_second = came.iter().filter(|signal| is_stop(**signal)).count() > 1;
+            for signal in came {
+                if signal == SIGCONT {
+                    seen.continued.fetch_add(1, Ordering::Relaxed);
+                } else if signal == SIGUSR1 {
+                    match on_usr1 {
+                        OnUsr1::Summary => seen.summary.store(true, Ordering::Relaxed),
+                        OnUsr1::Refuse => advise(Tone::Careful, REFUSED),
+                    }
+                } else if has_second || seen.stop.swap(true, Ordering::Relaxed) {
+                    say_what_is_left();
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                } else {
+                    go_first();
+                    end_soon(signal);
                 }
-            } else if seen.stop.swap(true, Ordering::Relaxed) {
-                say_what_is_left();
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            } else {
-                go_first();
-                end_soon(signal);
             }
         }
     };
@@ -170,6 +176,10 @@ pub fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, SignalError> {
     let listening = thread::Builder::new().name("onbeat-signals".to_owned()).spawn(listen);
     listening.map_err(SignalError::Thread)?;
     Ok(interruptions)
+}
+
+const fn is_stop(signal: i32) -> bool {
+    signal != SIGCONT && signal != SIGUSR1
 }
 
 /// Prints what undoes the changes of this process. It runs on an ordinary thread, not in a signal
