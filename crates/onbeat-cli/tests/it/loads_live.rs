@@ -166,10 +166,12 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
         assert_eq!(runs[load].blocks.len(), 2, "{load}: two rounds");
         let reports =
             runs[load].loads.iter().filter(|event| event.event == LoadEventKind::Report).count();
+        // One that a slow disk kept in a call for too long was killed, and that is said.
+        let killed = said.matches(&format!("load {load}: the load was silent for")).count();
         assert_eq!(
-            reports,
+            reports + killed,
             if load == "idle" { 0 } else { 2 },
-            "{load} began and ended with each block"
+            "{load} began and ended with each block: {said}"
         );
     }
 

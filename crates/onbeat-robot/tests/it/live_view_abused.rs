@@ -113,13 +113,13 @@ fn connections_that_never_stop_sending_take_no_events_from_others() {
         }
         let floods: Vec<_> = (0..3).map(|_| threads.spawn(|| flood(port, &is_on, &stop))).collect();
 
-        let mut counts = [vec![0; 4], vec![0; 4]];
+        let mut counts = [vec![Vec::new(); 4], vec![Vec::new(); 4]];
         for turn in 0..2 * TURNS {
             is_on.store(turn % 2 == 1, Ordering::Relaxed);
             let before: Vec<u64> = seen.iter().map(|seen| seen.load(Ordering::Relaxed)).collect();
             sleep(TURN);
             for (place, seen) in seen.iter().enumerate() {
-                counts[turn % 2][place] += seen.load(Ordering::Relaxed) - before[place];
+                counts[turn % 2][place].push(seen.load(Ordering::Relaxed) - before[place]);
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -133,8 +133,15 @@ fn connections_that_never_stop_sending_take_no_events_from_others() {
     });
 
     assert!(sent > 16 * 1024, "{sent} bytes");
-    for (with, without) in with.iter().zip(&without) {
-        assert!(*without > 0 && with * 2 >= *without, "{with} events with, {without} without");
+    // Of the usual turn: one in which this machine stood still has few events, flooded or not.
+    let usual = |turns: &[u64]| {
+        let mut turns = turns.to_vec();
+        turns.sort_unstable();
+        turns[TURNS / 2]
+    };
+    for (all_with, all_without) in with.iter().zip(&without) {
+        let (with, without) = (usual(all_with), usual(all_without));
+        assert!(without > 0 && with * 2 >= without, "{all_with:?} with, {all_without:?} without");
     }
     let notices = shown.view.take_notices();
     assert_eq!(notices, [ViewNotice::Flood { most: 16 * 1024 }]);
