@@ -15,6 +15,12 @@ use onbeat::record::{RunFile, run_dir};
 const FEW: usize = 3;
 /// Part of the plants that must be named.
 const NAMED: f64 = 0.95;
+/// Times that plants are planted again in a short run, at most, until enough spikes of each kind are
+/// kept: behind a stop of the machine of 0.1 s a loop that catches up has twenty cycles that are
+/// later than any plant, and the ten worst of a second are kept.
+const ROUNDS: u64 = 6;
+/// Spikes of a kind in a short run, at least: one of them may fall into a stop of the machine.
+const ENOUGH: usize = 2;
 
 /// Why these tests cannot run here.
 fn skipped() -> Option<String> {
@@ -101,9 +107,8 @@ struct Named {
     instead: BTreeMap<String, usize>,
 }
 
-/// Looks up the spike of each plant that the program has printed, and what was named on it.
-fn judged(printed: &str, run: &RunFile, has_lengths: bool) -> BTreeMap<String, Named> {
-    let mut named: BTreeMap<String, Named> = BTreeMap::new();
+/// Looks up the spike of each plant that the program has printed, and adds what was named on it.
+fn judge(named: &mut BTreeMap<String, Named>, printed: &str, run: &RunFile, has_lengths: bool) {
     for line in printed.lines() {
         let mut words = line.split(' ');
         let (Some(kind), Some(at), None) = (words.next(), words.next(), words.next()) else {
@@ -141,32 +146,15 @@ fn judged(printed: &str, run: &RunFile, has_lengths: bool) -> BTreeMap<String, N
             *of.instead.entry(main.evidence.clone()).or_default() += 1;
         }
     }
-    named
 }
 
-#[test]
-fn each_cause_inside_a_cycle_is_named_first_live() {
-    if let Some(why) = skipped() {
-        return println!("skipped: {why}");
-    }
+/// Runs the loop with this seed beside onbeat, and adds what was named on its plants.
+fn plant(named: &mut BTreeMap<String, Named>, program: &Path, each: usize, seed: u64) {
     let dir = tempfile::tempdir().unwrap();
-    let Some(program) = planted_loop(dir.path()) else {
-        return println!("skipped: there is no C compiler `cc`");
-    };
-    let (each, is_long) = plants();
-    let words = [
-        "watch",
-        "--for",
-        "250s",
-        "--spikes-over",
-        "1ms",
-        "--",
-        program.to_str().unwrap(),
-        "causes",
-        &each.to_string(),
-        "7",
-    ];
-    let output = onbeat(dir.path(), &words);
+    let (each, seed) = (each.to_string(), seed.to_string());
+    let program = program.to_str().unwrap();
+    let words = ["watch", "--for", "250s", "--spikes-over", "1ms", "--", program, "causes"];
+    let output = onbeat(dir.path(), &[&words[..], &[each.as_str(), seed.as_str()]].concat());
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         matches!(output.status.code(), Some(0 | 1 | 3)),
@@ -180,9 +168,28 @@ fn each_cause_inside_a_cycle_is_named_first_live() {
     if !has_lengths {
         println!("skipped: memory calls: this kernel does not let their lengths be recorded");
     }
+    judge(named, &printed, &run, has_lengths);
+}
 
-    let named = judged(&printed, &run, has_lengths);
-    assert!(named.len() >= 12, "few plants: {printed}");
+#[test]
+fn each_cause_inside_a_cycle_is_named_first_live() {
+    if let Some(why) = skipped() {
+        return println!("skipped: {why}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = planted_loop(dir.path()) else {
+        return println!("skipped: there is no C compiler `cc`");
+    };
+    let (each, is_long) = plants();
+    let mut named = BTreeMap::new();
+    let has_enough = |of: &Named| of.kept >= ENOUGH.min(of.planted);
+    for seed in 7..7 + if is_long { 1 } else { ROUNDS } {
+        plant(&mut named, &program, each, seed);
+        if named.values().all(has_enough) {
+            break;
+        }
+    }
+    assert!(named.len() >= 12, "few plants: {:?}", named.keys());
     println!("| planted | times | kept | named first | with the culprit | with the evidence |");
     println!("|---|---|---|---|---|---|");
     for (kind, of) in &named {
@@ -206,11 +213,10 @@ fn each_cause_inside_a_cycle_is_named_first_live() {
             assert!(of.kept * 4 >= of.planted, "{kind}: {} of {} kept", of.kept, of.planted);
         }
     } else {
-        // Beside other programs a stop of the machine may be longer than a plant, and of three of a kind it may be so twice;
-        // of all that were kept it is seldom so. What was not kept is not known: the ten worst of an interval are.
+        // A stop of the machine may be longer than a plant; of all that were kept it is seldom so.
         let kept: usize = named.values().map(|of| of.kept).sum();
         assert!(right as f64 >= kept as f64 * 0.8, "{right} of {kept} that were kept");
-        assert!(kept * 2 > all, "{kept} of {all} were kept");
+        assert!(named.values().all(has_enough), "{kept} of {all} were kept");
         for (kind, of) in &named {
             assert!(of.kind >= 1, "{kind}: none of {}", of.planted);
         }
