@@ -238,7 +238,7 @@ fn wake_ups_are_split_on_every_cpu_at_once() {
 #[test]
 fn the_noise_of_every_cpu_adds_up_and_something_is_left_to_the_rest_of_the_machine() {
     let out = tempfile::tempdir().unwrap();
-    let words = ["noise", "--cpus", "all", "--busy", "50%", "--priority", "0", "--for", "1s"];
+    let words = ["noise", "--cpus", "all", "--busy", "50%", "--priority", "0", "--for", "4s"];
     let ran = measure(out.path(), &[&words[..], &["--json"]].concat()).output().unwrap();
     json_of(&ran);
     let runs = runs(&latest(out.path()));
