@@ -19,6 +19,8 @@ host, key, other_key = sys.argv[1:4]
 warnings.simplefilter("ignore")
 outcomes = {}
 SHOULDER = {"left shoulder pitch": 0.5}
+#: Longest wait for what must come.
+PATIENCE_S = 60
 
 
 def sentence(attack):
@@ -46,13 +48,23 @@ def frame(own, stamp, place, rad=0.5, lifetime_us=250_000):
     return struct.pack("<I", len(content) + 16) + content + remote._mac(own._to_robot, content)[:16]
 
 
-def answers(own, within=1.0):
-    """Frames until the connection ends, or for a time; the last one is why it ended."""
-    found, end = [], time.monotonic() + within
+def until_refused(command):
+    """Commands again and again until it is refused: a busy machine may take seconds for an answer."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        command()
+        time.sleep(0.05)
+
+
+def answers(own, within=None):
+    """Frames until the connection ends, or for a time behind the first one; the last one is why it ended."""
+    found, end = [], time.monotonic() + PATIENCE_S
     try:
         while time.monotonic() < end:
             got = own.frame(0.1)
             if got is not None:
+                if within is not None and not found:
+                    end = time.monotonic() + within
                 kind, payload = got
                 found.append([kind, payload[8] if kind == 3 else json.loads(payload) if kind == 4 else 0])
     except onbeat.OnbeatError as why:
@@ -64,9 +76,7 @@ def answers(own, within=1.0):
 outcomes["other_key"] = sentence(lambda: onbeat.connect(host, key=other_key))
 reader = onbeat.connect(host)
 outcomes["reads_without_key"] = reader.next(timeout=5.0) is not None
-reader.command(SHOULDER)
-time.sleep(0.3)
-outcomes["commands_without_key"] = sentence(lambda: reader.command(SHOULDER))
+outcomes["commands_without_key"] = sentence(lambda: until_refused(lambda: reader.command(SHOULDER)))
 reader.abandon()
 outcomes["other_name"] = sentence(lambda: onbeat.connect(host, key=key, name="another"))
 
@@ -92,9 +102,7 @@ time.sleep(0.5)
 
 # ---- beside it
 second = onbeat.connect(host, key=key)
-second.command(SHOULDER)
-time.sleep(0.3)
-outcomes["second_commander"] = sentence(lambda: second.command(SHOULDER))
+outcomes["second_commander"] = sentence(lambda: until_refused(lambda: second.command(SHOULDER)))
 second.abandon()
 
 own, now, place = link()
@@ -159,8 +167,7 @@ fast = onbeat.connect(host, key=key)
 def runs_away():
     for _ in range(5000):
         fast.command({"left knee": 0.2})
-    time.sleep(0.3)
-    fast.command({"left knee": 0.2})
+    until_refused(lambda: fast.command({"left knee": 0.2}))
 
 
 outcomes["too_fast"] = sentence(runs_away)

@@ -23,8 +23,9 @@ use onbeat_message::{TypeSet, Value};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Reason of a safe stop: the commander is lost.
 const BY_COMMANDER: u8 = 3;
-/// Seconds after which a walking script says what it saw.
-const SECONDS: &str = "3";
+/// Seconds after which a walking script says what it saw: each foot is lifted several times, one of
+/// them without a stop of the machine.
+const SECONDS: &str = "7";
 
 pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
@@ -369,7 +370,9 @@ fn third_party(attacker: Walker) {
     let account = gate.end();
     let counted = |name: &str| account[name].as_u64().unwrap();
     assert!(counted("forged") >= 4 && counted("refused_peers") > 100, "{account}");
-    assert_eq!((counted("too_late"), counted("too_fast")), (1, 1), "{account}");
+    // Those of the honest commander are too late as well where the gate stands still for longer than
+    // they live.
+    assert!(counted("too_late") >= 1 && counted("too_fast") == 1, "{account}");
 }
 
 /// The targets of the robot's joints in every cycle.
