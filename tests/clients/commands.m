@@ -43,7 +43,7 @@ end
 refused = '';
 try
   onbeat.command (robot, 'left knee', 9);
-  for i = 1:200
+  for i = 1:6000
     pause (0.01);
     onbeat.command (robot, 'left knee', 0.3);
   end

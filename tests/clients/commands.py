@@ -37,7 +37,7 @@ while time.monotonic() - began < seconds:
     time.sleep(0.01)
 try:
     commander.command({"left knee": high + 1})
-    for _ in range(200):
+    for _ in range(6000):
         time.sleep(0.01)
         commander.command({"left knee": low})
 except onbeat.robot.CommandError as why:

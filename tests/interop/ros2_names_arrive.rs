@@ -118,7 +118,8 @@ fn publish_while_stopped(way: &mut Way, types: &TypeSet, count: u32) {
         way.publish(&joints(types, number + 2, 2000));
         std::thread::sleep(Duration::from_millis(1));
     }
-    std::thread::sleep(Duration::from_millis(500));
+    // Python may have no CPU for a second, and what it sends behind that is not lost.
+    std::thread::sleep(Duration::from_secs(4));
     signal("-CONT");
 }
 

@@ -15,7 +15,7 @@ with onbeat.camera.open(sys.argv[1]) as camera:
     assert camera.shape == (120, 200, 3), camera.shape
     last, checked = 0, 0
     while checked < 50:
-        frame = camera.newest(timeout=5.0)
+        frame = camera.newest(timeout=60.0)
         copied, is_whole = frame.copy()
         assert frame.number > last
         last = frame.number
@@ -72,7 +72,7 @@ wave = @(p) (mod (p, 256) < 128) .* 2 .* mod (p, 256) + (mod (p, 256) >= 128) .*
 cam = onbeat.camera (words{end});
 last = 0;
 for k = 1:50
-  [img, n, t, times] = onbeat.frame (cam, 5000);
+  [img, n, t, times] = onbeat.frame (cam, 60000);
   assert (class (img), 'uint8'); assert (size (img), [120 200 3]); assert (n > last); assert (issorted (times)); assert (t > 0);
   last = n;
   bits = double (img(3, 3:4:127, 1) > 127);
@@ -81,7 +81,7 @@ for k = 1:50
   right = [wave(x + number), wave(2 * (floor (y / 16) * 16) + number), wave(floor (x / 2) + 64 + number)];
   assert (squeeze (double (img(y + 1, x + 1, :)))', right);
 end
-[img, n] = onbeat.each (cam, 5000);
+[img, n] = onbeat.each (cam, 60000);
 assert (n > last);
 try
   onbeat.camera (['nobody-' words{end}]);
