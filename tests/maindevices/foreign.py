@@ -18,7 +18,7 @@ from segment import INTERFACE, result_alone, running
 
 OP = 8
 MAIN_DEVICE = "Master"
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 
 
 def states(onbeat):

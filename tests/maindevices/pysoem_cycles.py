@@ -15,12 +15,16 @@ import pysoem
 
 from segment import FAR_END, INTERFACE, result_alone, running
 
-OP = 8
+SAFEOP, OP = 4, 8
+# The library gives up at a reply that a busy machine delays by some milliseconds, and says so only by
+# a state that is not reached.
+TRIES = 5
 # Terms of the library.
 DEVICES, MAIN_DEVICE = "slaves", "Master"
 
 
-def bring_up(bus):
+def configured(bus):
+    """Configures the devices; returns their number, and whether all are in SAFEOP."""
     # A busy machine can delay the first reply beyond the timeout of the library.
     found = 0
     for _ in range(50):
@@ -28,8 +32,19 @@ def bring_up(bus):
         if found > 0:
             break
         time.sleep(0.05)
-    bus.config_map()
-    if bus.state_check(4, 5_000_000) != 4:
+    try:
+        bus.config_map()
+    except pysoem.ConfigMapError as error:
+        print(error, file=sys.stderr)
+    return found, bus.state_check(SAFEOP, 5_000_000) == SAFEOP
+
+
+def bring_up(bus):
+    for _ in range(TRIES):
+        found, is_in_safeop = configured(bus)
+        if is_in_safeop:
+            break
+    else:
         sys.exit(f"SAFEOP is not reached, {found} devices found")
     bus.send_processdata()
     bus.receive_processdata(100_000)

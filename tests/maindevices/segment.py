@@ -33,7 +33,7 @@ def running(onbeat, file):
 
     def end():
         segment.send_signal(signal.SIGINT)
-        return segment.communicate(timeout=10)[0].strip()
+        return segment.communicate(timeout=60)[0].strip()
 
     try:
         for line in segment.stderr:
