@@ -17,6 +17,9 @@ use serde_json::Value;
 
 /// Reason of a safe stop: the commander is lost.
 const BY_COMMANDER: u8 = 3;
+/// Time of a robot that ends by itself: on a busy machine a language takes seconds to start, and the
+/// ring keeps all cycles of this time, however late it reads.
+const WHILE: &str = "6s";
 
 pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
@@ -87,7 +90,7 @@ fn reads_slowly(command: Command) {
 }
 
 fn reads_all(command: Command, pace: &str) {
-    let robot = Robot::start("3s");
+    let robot = Robot::start(WHILE);
     let client = follow(command, &[&robot.channel(), pace]);
     let summary = robot.summary();
     let seen = result(client);
@@ -134,7 +137,7 @@ fn saw_every_cycle(seen: &Value, slots: u64) {
 }
 
 fn c_reads_all(command: Command) {
-    let robot = Robot::start("3s");
+    let robot = Robot::start(WHILE);
     let client = follow(command, &[&robot.channel()]);
     let summary = robot.summary();
     let seen = result(client);
@@ -144,7 +147,7 @@ fn c_reads_all(command: Command) {
 }
 
 fn java_reads_all(command: Command) {
-    let robot = Robot::start("3s");
+    let robot = Robot::start(WHILE);
     let client = follow(command, &[&robot.channel()]);
     let summary = robot.summary();
     let seen = result(client);
@@ -155,7 +158,7 @@ fn java_reads_all(command: Command) {
 }
 
 fn octave_reads_all(command: Command) {
-    let robot = Robot::start("6s");
+    let robot = Robot::start(WHILE);
     let (repository, classes) = (root(), root().join("target/clients-java"));
     let (script, channel) = (repository.join("tests/clients/cycles.m"), robot.channel());
     let words = [script.as_path(), Path::new(&channel), &repository, &classes];

@@ -22,7 +22,7 @@ printf ('open\n');
 all_numbers = zeros (0, 1);
 columns = 0;
 ended = '';
-first = onbeat.next (cycles, 5000);
+first = onbeat.next (cycles, 60000);
 all_numbers(end + 1, 1) = first.number;
 joints = numel (first.actual_rad);
 while isempty (ended)

@@ -8,7 +8,7 @@ function start (name, repository, classes)
   addpath (fullfile (repository, 'octave'));
   cycles = onbeat.open ([name '/cycle']);
   robot = onbeat.commander (name);
-  record = onbeat.next (cycles, 5000);
+  record = onbeat.next (cycles, 60000);
   first = record.number;
   newest = first;
   torn = 0;
