@@ -46,7 +46,7 @@ struct Camera(Child);
 impl Camera {
     fn start(name: &str, words: &[&str]) -> Self {
         let mut command = Command::new(camera_program());
-        command.args(["run", "test:320x240@30", "--name", name, "--json"]).args(words);
+        command.args(["run", "test:320x240@15", "--name", name, "--json"]).args(words);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let began = std::time::Instant::now();
         while !cameras().unwrap().0.iter().any(|camera| camera.name == name) {
