@@ -17,8 +17,8 @@ use serde_json::Value;
 
 /// Reason of a safe stop: the commander is lost.
 const BY_COMMANDER: u8 = 3;
-/// Time of a robot that ends by itself: on a busy machine a language takes seconds to start, and the
-/// ring keeps all cycles of this time, however late it reads.
+/// Time of a robot that ends by itself: on a busy machine a language takes seconds to start, and
+/// the ring keeps all cycles of this time, however late it reads.
 const WHILE: &str = "6s";
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -370,8 +370,8 @@ fn third_party(attacker: Walker) {
     let account = gate.end();
     let counted = |name: &str| account[name].as_u64().unwrap();
     assert!(counted("forged") >= 4 && counted("refused_peers") > 100, "{account}");
-    // Those of the honest commander are too late as well where the gate stands still for longer than
-    // they live.
+    // Those of the honest commander are too late as well where the gate stands still for longer
+    // than they live.
     assert!(counted("too_late") >= 1 && counted("too_fast") == 1, "{account}");
 }
 

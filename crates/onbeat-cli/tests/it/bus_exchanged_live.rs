@@ -16,8 +16,8 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A leg whose drives are of two kinds, in this order. Stalls of this machine must not stop it before
-/// it moves: the watchdog is wide, and ten seconds of missed cycles are needed, which drives that are
-/// not in OP miss.
+/// it moves: the watchdog is wide, and ten seconds of missed cycles are needed, which drives that
+/// are not in OP miss.
 fn leg(drives: [(&str, &str); 3]) -> String {
     let head = "[segment]\nname = \"leg\"\nwatchdog_ms = 6000\n[robot]\nfollowing_ms = 60000\n\
         [robot.ladder]\ndegrade_at = 1500\nstop_at = 2000\n[types.large]\nkind = \"drive\"\n\

@@ -15,9 +15,9 @@ use onbeat::record::{RunFile, run_dir};
 const FEW: usize = 3;
 /// Part of the plants that must be named.
 const NAMED: f64 = 0.95;
-/// Times that plants are planted again in a short run, at most, until enough spikes of each kind are
-/// kept: behind a stop of the machine of 0.1 s a loop that catches up has twenty cycles that are
-/// later than any plant, and the ten worst of a second are kept.
+/// Times that plants are planted in a short run, at most, until enough spikes of each are kept:
+/// behind a stop of the machine of 0.1 s a loop that catches up has twenty cycles that are later
+/// than any plant, and the ten worst of a second are kept.
 const ROUNDS: u64 = 6;
 /// Spikes of a kind in a short run, at least: one of them may fall into a stop of the machine.
 const ENOUGH: usize = 2;

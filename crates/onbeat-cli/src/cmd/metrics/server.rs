@@ -1,8 +1,9 @@
 //! A server of one page: GET /metrics.
 //!
-//! What a client sends is not trusted: a request has 4 KiB and five seconds, clients are answered one
-//! after the other, and nothing can be written. What is served are figures of a run and the words of its command
-//! line's tunings and loads; who may not read them is kept out by the address.
+//! What a client sends is not trusted: a request has 4 KiB and five seconds, clients are
+//! answered one after the other, and nothing can be written. What is served are figures of a run
+//! and the words of its command line's tunings and loads; who may not read them is kept out by the
+//! address.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -38,8 +38,8 @@ const STEP: Duration = Duration::from_millis(100);
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
 /// Time between two summaries of a run in progress, at least.
 const SUMMARY_EVERY: Duration = Duration::from_secs(5);
-/// A run is summarised again after so many times the CPU time that it took: at most a hundredth of a
-/// CPU. Waiting for one or for the disk takes none, and does not leave old figures for minutes.
+/// A run is summarised again after so many times the CPU time that it took: at most a hundredth of
+/// a CPU. Waiting for one or for the disk takes none, and does not leave old figures for minutes.
 const TIMES_SUMMARY: u32 = 100;
 /// Time for the last figures at the end of the run.
 const LAST_WITHIN: Duration = Duration::from_secs(5);
