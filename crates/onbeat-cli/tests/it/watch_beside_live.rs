@@ -66,9 +66,10 @@ fn programs_that_note_their_cycles_had_as_many_as_were_seen_live() {
         let program = line["program"].as_str().unwrap();
         match program {
             // Each release is on a grid: of a timerfd those that passed have no note, and one that was
-            // not seen may be one of them.
+            // not seen may be one of them. A late read notes the last of those that passed, which of
+            // the last cycle may be behind the end.
             "C timerfd" => {
-                assert!(own <= seen && seen <= own + skipped + not_seen, "{line}");
+                assert!(own <= seen && seen <= own + skipped + not_seen + 1.0, "{line}");
             }
             "C relative" => {
                 assert!((own - seen).abs() <= 0.01 * own + 3.0 + not_seen, "{line}");
