@@ -20,7 +20,12 @@ fn output(folder: &Path, program: &str, arguments: &[&str]) -> Option<String> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).map(|one| one.join(program));
     let path = found.into_iter().find(|path| path.is_file()).unwrap_or_else(|| program.into());
-    let mut command = Command::new(path);
+    // What a tool mounts, as hwlatdetect does with debugfs, goes with it.
+    let is_apart = path.is_file() && rustix::process::geteuid().is_root();
+    let mut command = Command::new(if is_apart { "unshare".as_ref() } else { path.as_os_str() });
+    if is_apart {
+        command.arg("--mount").arg(&path);
+    }
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     let ran = match command.output() {
         Ok(ran) => ran,
