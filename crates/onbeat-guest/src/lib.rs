@@ -151,6 +151,6 @@ fn carry(load: &str) -> Option<Result<(), AgentError>> {
         Err(error) => return Some(Err(io_of("standard input")(error))),
     };
     // What kept it from starting is told to the one that started it, on standard output.
-    let served = serve(&load, Options::default(), input, &mut stdout());
+    let served = serve(&load, &Options::default(), input, &mut stdout());
     Some(served.map(drop).map_err(|error| io_of("the load")(io::Error::other(error.to_string()))))
 }

@@ -107,7 +107,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [out, periods, loads, seconds] = match &words[..] {
         [carry, load] if carry == CARRY => {
             let input = stdin().as_fd().try_clone_to_owned()?;
-            serve(&load.parse()?, Options::default(), input, &mut stdout())?;
+            serve(&load.parse()?, &Options::default(), input, &mut stdout())?;
             return Ok(());
         }
         [out, periods, loads, seconds] => [out, periods, loads, seconds],

@@ -57,7 +57,7 @@ pub enum LoadNoticeKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadStopReason {
-    /// The stop flag was set, or the starter closed its end of the pipe.
+    /// The starter closed its end of the pipe.
     Asked,
     /// SIGTERM, SIGINT or SIGHUP arrived.
     Signal,
@@ -162,13 +162,9 @@ impl fmt::Display for PartWork {
     }
 }
 
-/// Report of a load, from start to end.
+/// Report of a load at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
-    /// The load, as typed.
-    pub load: String,
-    /// Time from the start of the parts to the stop, in seconds.
-    pub seconds: f64,
     /// Why it ended.
     pub why: LoadStopReason,
     /// Reports of the parts.

@@ -1,7 +1,7 @@
 //! Background load while a loop is measured.
 //!
 //! A [`Load`] is parsed from what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`.
-//! [`supervise`] runs the load in the calling process until it is stopped, and leaves no process
+//! [`serve`] runs the load in the calling process until it is stopped, and leaves no process
 //! behind. [`RunningLoad`] is the other end, in the process that measures. They exchange lines of
 //! JSON: [`LoadNotice`]s while the load runs and a [`LoadReport`] at its end.
 //!
@@ -23,8 +23,8 @@
 //! | `cpu` `sched` `disk` `network` `memory` `walk` | the built-in parts: threads that count |
 //! | `external` | programs: hackbench, ping, stress-ng, a user's own |
 //! | `plan` | which of these a load is made of on this machine |
-//! | `options` `error` | where it may write and run; why it cannot start |
-//! | `run` | [`supervise`]: start, watch, kill, report |
+//! | `options` `error` | where it may write and walk; why it cannot start |
+//! | `run` | `supervise`: start, watch, kill, report |
 //! | `running` | [`RunningLoad`] and [`serve`]: the two ends of the pipe |
 //! | `ordinary` `bounds` | the scheduling every load runs under; how much of the machine it may take |
 //!
@@ -71,6 +71,5 @@ pub use event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartRepo
 pub use onbeat_host::process::{kill_session, session_identity};
 pub use options::Options;
 pub use reap::ending_with_starter;
-pub use run::supervise;
 pub use running::{LoadMessage, RunningError, RunningLoad, serve};
 pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, LoadPart};

@@ -6,6 +6,7 @@
 use std::fs;
 use std::num::NonZeroU64;
 
+use onbeat_host::machine::cpu_list;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
@@ -20,11 +21,11 @@ const TIMER_SLACK_NS: Option<NonZeroU64> = NonZeroU64::new(50_000);
 const SUPERVISOR_NICE: i32 = -10;
 
 /// Makes the calling thread and its future children ordinary: SCHED_OTHER, nice 0, default timer
-/// slack, killed first when memory runs out, and on `cpus`, or on all CPUs of its cpuset except
-/// those isolated at boot.
+/// slack, killed first when memory runs out, and on all CPUs of its cpuset except those isolated at
+/// boot.
 ///
 /// Returns the refused settings, in sentences.
-pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
+pub(super) fn become_ordinary() -> Vec<String> {
     let mut refused = Vec::new();
     let mut note = |what: &str, answer: Result<(), std::io::Error>| {
         if let Err(error) = answer {
@@ -41,7 +42,7 @@ pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
         "the timer slack is not the default",
         set_current_timer_slack(TIMER_SLACK_NS).map_err(Into::into),
     );
-    note("the CPUs are not all", spread(cpus));
+    note("the CPUs are not all", spread());
     note("the load is not the first to go when memory runs out", be_first_to_go());
     refused
 }
@@ -76,15 +77,11 @@ fn scheduler_other() -> Result<(), std::io::Error> {
     if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-fn spread(cpus: Option<&[usize]>) -> Result<(), std::io::Error> {
-    if let Some(cpus) = cpus {
-        return Ok(sched_setaffinity(None, &set_of(cpus.iter().copied()))?);
-    }
-
+fn spread() -> Result<(), std::io::Error> {
     // The kernel restricts it to the CPUs of the cpuset (cpuset(7)).
     sched_setaffinity(None, &set_of(0..CpuSet::MAX_CPU))?;
-    let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated")
-        .map_or_else(|_| Vec::new(), |list| cpu_list(&list));
+    let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let isolated: Vec<usize> = cpu_list(&isolated).into_iter().map(|cpu| cpu as usize).collect();
     let rest: Vec<usize> =
         allowed_cpus().into_iter().filter(|cpu| !isolated.contains(cpu)).collect();
     if isolated.is_empty() || rest.is_empty() {
@@ -115,24 +112,9 @@ pub(super) fn pin(cpu: usize) -> Result<(), std::io::Error> {
     Ok(sched_setaffinity(None, &set_of(std::iter::once(cpu)))?)
 }
 
-/// Parses the kernel's list format: `0-3,8`.
-fn cpu_list(list: &str) -> Vec<usize> {
-    let range = |item: &str| {
-        let (first, last) = item.split_once('-').unwrap_or((item, item));
-        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?)
-    };
-    list.split(',').filter_map(range).flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists_are_read_as_the_kernel_writes_them() {
-        assert_eq!(cpu_list("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(cpu_list("\n"), Vec::<usize>::new());
-    }
 
     #[test]
     fn a_pinned_thread_becomes_ordinary_again() {
@@ -140,7 +122,7 @@ mod tests {
             let first = allowed_cpus()[0];
             pin(first).unwrap();
             let pinned = allowed_cpus();
-            become_ordinary(None);
+            become_ordinary();
             // SAFETY: no pointer is involved; 0 means the calling thread.
             (pinned, allowed_cpus(), unsafe { libc::sched_getscheduler(0) })
         })

@@ -1,7 +1,6 @@
 //! [`supervise`]: starts the parts of a load, watches them, and ends them all.
 
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -13,43 +12,36 @@ use super::event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartR
 use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
 use super::options::Options;
-use super::ordinary::{become_ordinary, raise_priority, restore_priority};
+use super::ordinary::{become_ordinary, raise_priority};
 use super::plan::{Implementation, PlannedPart, built_in, planned_parts};
 use super::reap::reap_next;
 use super::spec::Load;
 use onbeat_host::process::{KILL_TIME, descendants, mark};
 
-/// Interval at which the stop flag is checked.
+/// Interval at which the ends of starter and threads are noticed.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Time for programs to end gracefully.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Carries `load` in this process until `stop` is set, a signal requests the end, or the starter is
-/// gone. Then ends all its processes and returns a report.
-///
-/// The process should be used for the load only: it becomes the leader of a session and inherits
-/// orphans; SIGTERM, SIGINT and SIGHUP end the load; all its new children count as children of the
-/// load, and the calling thread stays SCHED_OTHER. The calling thread must not end before the call
-/// returns, because its programs get SIGKILL then. If `notify` writes to a pipe, SIGPIPE should be
-/// ignored, as it is in every Rust program.
-///
-/// `notify` is called for each event. A part that the user named and that cannot start is an error;
-/// a part of `paper` that cannot start is an event, with its substitute.
+/// Carries `load` in this process, as [`serve`](super::serve) says, until the other end of
+/// `starter` is closed, a signal requests the end, or the starter is gone. `notify` is called for
+/// each event.
 ///
 /// # Errors
 /// [`Error`] if the load cannot start; nothing of it is left then.
-pub fn supervise(
+pub(super) fn supervise(
     load: &Load,
     options: &Options,
-    stop: &AtomicBool,
+    starter: OwnedFd,
     notify: &mut dyn FnMut(LoadNotice),
 ) -> Result<LoadReport, Error> {
-    let leader = Leader::take(options.parent)?;
-    let limits = become_ordinary(options.cpus.as_deref());
+    let leader = Leader::take()?;
+    let limits = become_ordinary();
     let (message_sender, messages) = channel();
     let mut supervision = Supervision {
         load: load.to_string(),
         options,
+        starter,
         mark: mark(leader.own.pid, leader.own.start_ticks),
         leader,
         asked: Instant::now(),
@@ -63,7 +55,6 @@ pub fn supervise(
     for planned in planned_parts(load, options) {
         if let Err(error) = supervision.start(planned) {
             supervision.end_all();
-            restore_priority();
             return Err(error);
         }
     }
@@ -71,7 +62,7 @@ pub fn supervise(
     let started = Instant::now();
     let parts = supervision.members.iter().map(RunningPart::plan).collect();
     supervision.say(LoadNoticeKind::Started { parts, limits });
-    let why = supervision.watch(stop);
+    let why = supervision.watch();
     let seconds = started.elapsed();
     let alive: Vec<bool> = supervision.members.iter().map(RunningPart::is_alive).collect();
     let survivors = supervision.end_all();
@@ -82,9 +73,8 @@ pub fn supervise(
         .map(|(member, alive)| member.report(alive, seconds))
         .collect();
     supervision.say(LoadNoticeKind::Stopped { why });
-    restore_priority();
 
-    Ok(LoadReport { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
+    Ok(LoadReport { why, parts, survivors })
 }
 
 /// A planned part, and its current implementation.
@@ -138,6 +128,8 @@ impl RunningPart {
 struct Supervision<'a> {
     load: String,
     options: &'a Options,
+    /// The pipe from the starter; data in it is ignored, only its end counts.
+    starter: OwnedFd,
     mark: String,
     leader: Leader,
     asked: Instant,
@@ -253,19 +245,14 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    fn watch(&mut self, stop: &AtomicBool) -> LoadStopReason {
+    fn watch(&mut self) -> LoadStopReason {
         loop {
-            if stop.load(Ordering::Relaxed) {
-                // What has died since the last look has done so by itself.
-                self.look();
-                return LoadStopReason::Asked;
-            }
-
             let is_closed = self.is_pipe_closed();
             if self.leader.is_orphan() {
                 return LoadStopReason::ParentGone;
             }
             if is_closed {
+                // What has died since the last look has done so by itself.
                 self.look();
                 return LoadStopReason::Asked;
             }
@@ -293,13 +280,12 @@ impl Supervision<'_> {
 
     /// Waits for an event of a program or of the starter, at most for [`LOOK`].
     fn wait(&self) {
-        let pipe = self.options.parent_pipe.as_ref().map(AsFd::as_fd);
         let programs = self.members.iter().filter_map(|member| match &member.state {
             PartState::Program(program) => Some(program.descriptors()),
             _ => None,
         });
 
-        let all: Vec<_> = pipe.into_iter().chain(programs.flatten()).collect();
+        let all: Vec<_> = std::iter::once(self.starter.as_fd()).chain(programs.flatten()).collect();
         let mut polled: Vec<PollFd<'_>> =
             all.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
         // A signal ends the wait early, as intended.
@@ -307,16 +293,13 @@ impl Supervision<'_> {
     }
 
     fn is_pipe_closed(&self) -> bool {
-        let Some(pipe) = &self.options.parent_pipe else { return false };
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut polled = [PollFd::new(pipe, PollFlags::IN)];
-        if !matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
+        let mut polled = [PollFd::new(&self.starter, PollFlags::IN)];
+        if !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..)) {
             return false;
         }
 
-        // Data in the pipe is ignored; only its end counts.
         let mut ignored = [0_u8; 256];
-        matches!(rustix::io::read(pipe, &mut ignored), Ok(0))
+        matches!(rustix::io::read(&self.starter, &mut ignored), Ok(0))
     }
 
     /// Reaps all ended processes. With `go_on`, repeated programs are run again and deaths are

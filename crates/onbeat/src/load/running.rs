@@ -8,7 +8,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -38,19 +37,28 @@ pub enum LoadMessage {
     Failed(String),
 }
 
-/// Carries `load` in this process as [`supervise`] does, and writes [`LoadMessage`]s to `output`
-/// (standard output). Ends when the starter closes `input` (standard input) or is gone, or by a
-/// signal.
+/// Carries `load` in this process, and writes [`LoadMessage`]s to `output` (standard output). Ends
+/// when the starter closes `input` (standard input) or is gone, or by a signal; then ends all
+/// processes of the load.
+///
+/// The process is for this one load, and ends with it: it becomes the leader of a session and
+/// inherits orphans; SIGTERM, SIGINT and SIGHUP end the load; all its new children count as
+/// children of the load, and the calling thread stays SCHED_OTHER. The calling thread must not end
+/// before the call returns, because its programs get SIGKILL then. SIGPIPE should be ignored, as it
+/// is in every Rust program.
+///
+/// A part that the user named and that cannot start is an error; a part of `paper` that cannot
+/// start is an event, with its substitute.
 ///
 /// # Errors
-/// [`Error`] if the load cannot start; the error is also written to `output`.
+/// [`Error`] if the load cannot start; nothing of it is left then, and the error is also written to
+/// `output`.
 pub fn serve(
     load: &Load,
-    options: Options,
+    options: &Options,
     input: OwnedFd,
     output: &mut dyn Write,
 ) -> Result<LoadReport, Error> {
-    let options = Options { parent_pipe: Some(input), ..options };
     // A starter that no longer reads is gone, which closes its end of the pipe.
     let mut write = |message: &LoadMessage| {
         if let Ok(text) = serde_json::to_string(message) {
@@ -58,9 +66,7 @@ pub fn serve(
         }
     };
 
-    let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| {
-        write(&LoadMessage::Event(event));
-    });
+    let outcome = supervise(load, options, input, &mut |event| write(&LoadMessage::Event(event)));
     match &outcome {
         Ok(report) => write(&LoadMessage::Report(report.clone())),
         Err(error) => write(&LoadMessage::Failed(error.to_string())),

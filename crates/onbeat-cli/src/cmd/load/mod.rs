@@ -36,7 +36,7 @@ fn carry(options: LoadOptions) -> Result<ExitVerdict, Failure> {
     // A load that could not start has reported that on standard output.
     let carried = serve(
         &options.load,
-        Options { directory, ..Options::default() },
+        &Options { directory, ..Options::default() },
         input,
         &mut std::io::stdout(),
     );

@@ -63,7 +63,7 @@ fn the_process_that_carries_a_load() {
     let mut output = std::io::stdout();
     // The test runner has printed the start of a line.
     writeln!(output).unwrap();
-    let outcome = serve(&load, options, input, &mut output);
+    let outcome = serve(&load, &options, input, &mut output);
 
     assert!(outcome.is_ok(), "{outcome:?}");
 }
