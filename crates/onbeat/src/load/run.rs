@@ -87,7 +87,7 @@ struct RunningPart {
 enum PartState {
     BuiltIn(RunningThreads),
     Program(Box<ExternalProgram>),
-    Nobody(PartWork),
+    Nobody,
 }
 
 impl RunningPart {
@@ -95,7 +95,7 @@ impl RunningPart {
         match &self.state {
             PartState::BuiltIn(threads) => threads.part.plan(),
             PartState::Program(program) => format!("{}: {}", self.planned.name, program.plan()),
-            PartState::Nobody(_) => format!("{}: nothing", self.planned.name),
+            PartState::Nobody => format!("{}: nothing", self.planned.name),
         }
     }
 
@@ -103,7 +103,7 @@ impl RunningPart {
         match &self.state {
             PartState::BuiltIn(threads) => threads.is_alive(),
             PartState::Program(program) => program.is_alive(),
-            PartState::Nobody(_) => false,
+            PartState::Nobody => false,
         }
     }
 
@@ -111,7 +111,7 @@ impl RunningPart {
         match &self.state {
             PartState::BuiltIn(threads) => threads.part.did(elapsed),
             PartState::Program(program) => program.did(),
-            PartState::Nobody(did) => *did,
+            PartState::Nobody => PartWork::Nothing,
         }
     }
 
@@ -149,13 +149,13 @@ impl Supervision<'_> {
     }
 
     fn start(&mut self, planned: PlannedPart) -> Result<(), Error> {
-        let index = self.members.len();
-        self.members.push(RunningPart {
-            planned,
-            by: String::new(),
-            state: PartState::Nobody(PartWork::Nothing),
-        });
-        self.start_next(index, None)
+        self.members.push(RunningPart { planned, by: String::new(), state: PartState::Nobody });
+        self.start_next(self.members.len() - 1, None)
+    }
+
+    fn died(&mut self, index: usize, status: String) {
+        let part = self.members[index].planned.name.to_owned();
+        self.say(LoadNoticeKind::PartDied { part, status });
     }
 
     /// Tries the remaining implementations until one starts. `failed` is the reason why the
@@ -163,53 +163,46 @@ impl Supervision<'_> {
     fn start_next(
         &mut self,
         index: usize,
-        failed: Option<(String, Option<&'static str>)>,
+        mut failed: Option<(String, Option<String>)>,
     ) -> Result<(), Error> {
-        let mut failed = failed;
         while let Some(implementation) = self.members[index].planned.implementations.pop_front() {
-            match self.start_implementation(index, &implementation) {
-                Ok(()) => {
+            match self.started(index, &implementation) {
+                Ok((by, state)) => {
+                    let member = &mut self.members[index];
+                    (member.by, member.state) = (by, state);
                     if let Some((why, package)) = failed {
-                        let member = &self.members[index];
-                        let part = member.planned.name.to_owned();
-                        let by = member.plan();
-                        self.say(LoadNoticeKind::PartSubstituted {
-                            part,
-                            by,
-                            package: package.map(str::to_owned),
-                            why,
-                        });
+                        let (part, by) = (member.planned.name.to_owned(), member.plan());
+                        self.say(LoadNoticeKind::PartSubstituted { part, by, package, why });
                     }
                     return Ok(());
                 }
                 Err(error) if self.members[index].planned.dispensable => {
-                    let package = match (&error, &implementation) {
-                        (Error::Missing { .. }, Implementation::Program(recipe)) => {
-                            Some(recipe.package)
-                        }
+                    let why = error.to_string();
+                    let package = match error {
+                        Error::Missing { package, .. } => Some(package),
                         _ => None,
                     };
-                    failed = Some((error.to_string(), package));
+                    failed = Some((why, package));
                 }
                 Err(error) => return Err(error),
             }
         }
 
         if let Some((status, _)) = failed {
-            let part = self.members[index].planned.name.to_owned();
-            self.say(LoadNoticeKind::PartDied { part, status });
+            self.died(index, status);
         }
 
         Ok(())
     }
 
-    fn start_implementation(
-        &mut self,
+    /// Starts an implementation of a part; returns what it is called, and itself.
+    fn started(
+        &self,
         index: usize,
         implementation: &Implementation,
-    ) -> Result<(), Error> {
+    ) -> Result<(String, PartState), Error> {
         let part = || self.members[index].planned.name.to_owned();
-        let (by, state) = match implementation {
+        Ok(match implementation {
             Implementation::BuiltIn(kind) => {
                 let threads = built_in(kind, self.options)
                     .map_err(|why| Error::Part { part: part(), why })?;
@@ -237,12 +230,7 @@ impl Supervision<'_> {
                 )?;
                 (program.command_line(), PartState::Program(Box::new(program)))
             }
-        };
-
-        let member = &mut self.members[index];
-        member.by = by;
-        member.state = state;
-        Ok(())
+        })
     }
 
     fn watch(&mut self) -> LoadStopReason {
@@ -335,9 +323,8 @@ impl Supervision<'_> {
                 return;
             }
             RunEnd::Died { status, restart, .. } => {
-                let part = self.members[index].planned.name.to_owned();
                 let status = if restart { format!("{status} (restarted)") } else { status };
-                self.say(LoadNoticeKind::PartDied { part, status });
+                self.died(index, status);
                 restart
             }
         };
@@ -346,25 +333,19 @@ impl Supervision<'_> {
             && let PartState::Program(program) = &mut self.members[index].state
             && let Err(error) = program.run()
         {
-            let part = self.members[index].planned.name.to_owned();
-            self.say(LoadNoticeKind::PartDied {
-                part,
-                status: format!("cannot be restarted: {error}"),
-            });
+            self.died(index, format!("cannot be restarted: {error}"));
         }
     }
 
     fn read_thread_messages(&mut self) {
         while let Ok((index, word)) = self.messages.try_recv() {
-            let part = self.members[index].planned.name.to_owned();
-            self.say(match word {
-                ThreadMessage::Failed(error) => {
-                    LoadNoticeKind::PartDied { part, status: error.to_string() }
-                }
+            match word {
+                ThreadMessage::Failed(error) => self.died(index, error.to_string()),
                 ThreadMessage::Smaller { by, why } => {
-                    LoadNoticeKind::PartSubstituted { part, by, package: None, why }
+                    let part = self.members[index].planned.name.to_owned();
+                    self.say(LoadNoticeKind::PartSubstituted { part, by, package: None, why });
                 }
-            });
+            }
         }
     }
 
@@ -375,7 +356,7 @@ impl Supervision<'_> {
             match &member.state {
                 PartState::BuiltIn(threads) => threads.end(),
                 PartState::Program(program) => program.request_end(),
-                PartState::Nobody(_) => {}
+                PartState::Nobody => {}
             }
         }
 
