@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use onbeat::bench::measurement::{
-    MeasurementConditions, MeasurementError, MeasurementPlan, measure as measured,
-};
+use onbeat::bench::Conditions;
+use onbeat::bench::measurement::{MeasurementError, MeasurementPlan, measure as measured};
+use onbeat::load::Load;
 use onbeat::probe::{self, Interruptions, Origin, RunError};
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Header, PARTS_OF_WAKE_UP, RunFile};
@@ -40,13 +40,12 @@ pub(crate) fn measure(
         limit: plan.limit,
         ..probe::header(&plan.command, probe.name, &series, origin.unix_s)
     };
-    let mut carrier = Command::new("/proc/self/exe");
-    carrier.args(["load", "--supervised", &plan.load.to_string()]);
-    let conditions = MeasurementConditions {
-        carrier: (!plan.load.is_idle()).then_some(carrier),
-        interruptions,
-        report: &mut |_| {},
+    let carrier = |load: &Load| {
+        let mut carrier = Command::new("/proc/self/exe");
+        carrier.args(["load", "--supervised", &load.to_string()]);
+        carrier
     };
+    let conditions = Conditions { carrier: &carrier, interruptions, report: &mut |_| {} };
     let planned = MeasurementPlan {
         setting,
         load: &plan.load,

@@ -14,9 +14,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat::bench::measurement::{
-    MeasurementConditions, MeasurementError, MeasurementPlan, measure,
-};
+use onbeat::bench::Conditions;
+use onbeat::bench::measurement::{MeasurementError, MeasurementPlan, measure};
 use onbeat::campaign::{
     Campaign, CampaignEvent, CellFailure, FailureScope, ResultStore, StoreError, product,
 };
@@ -88,10 +87,12 @@ impl Cell<'_> {
             origin: origin.at,
             out: dir,
         };
-        let mut carrier = Command::new("/proc/self/exe");
-        carrier.args([CARRY, &self.load.to_string()]);
-        let conditions =
-            MeasurementConditions { carrier: Some(carrier), interruptions, report: &mut |_| {} };
+        let carrier = |load: &Load| {
+            let mut carrier = Command::new("/proc/self/exe");
+            carrier.args([CARRY, &load.to_string()]);
+            carrier
+        };
+        let conditions = Conditions { carrier: &carrier, interruptions, report: &mut |_| {} };
         measure(plan, parts, None, conditions)?;
         let run = RunFile::read(&path)?;
         let moments = run.moments(Series::ReleaseLatency);

@@ -9,10 +9,9 @@
 //! Where wake-ups are split, BPF records of each loop what that takes.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -20,12 +19,14 @@ use onbeat_cause::{Cost, SplitRecorder};
 use onbeat_host::thread::Grant;
 use onbeat_record::{
     Account, Bench, Cell, EndReason, FindingNote, Header, LimitNote, Note, PARTS_OF_WAKE_UP,
-    RunOrder, WriteError,
+    RunOrder,
 };
 
-use super::background_load::{BackgroundLoad, BackgroundLoadError};
+use super::background_load::BackgroundLoad;
+use super::conditions::Conditions;
+use super::measurement::MeasurementError;
 use super::shared_file::SharedFile;
-use crate::campaign::{CampaignEvent, CampaignReport};
+use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::causes::OneOfSeveral;
 use crate::probe::{
@@ -101,84 +102,16 @@ impl AtOncePlan<'_> {
     }
 }
 
-/// The directory, processes and signals of a measurement on several CPUs.
-pub struct AtOnceConditions<'c> {
-    /// The existing directory of its files.
-    pub dir: &'c Path,
-    /// A command whose process carries the load ([`crate::load::serve`]).
-    pub carrier: Option<Command>,
-    /// Signals.
-    pub interruptions: &'c Interruptions,
-    /// Receives what happens.
-    pub report: CampaignReport<'c>,
-}
-
-/// A measurement on several CPUs failed.
-#[derive(Debug, thiserror::Error)]
-pub enum AtOnceError {
-    /// The run of a CPU failed; the others were ended.
-    #[error("CPU {cpu}: {source}")]
-    Run {
-        /// Which CPU.
-        cpu: u32,
-        /// Why.
-        source: RunError,
-    },
-    /// The file of the bench could not be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// The load could not be started.
-    #[error(transparent)]
-    Load(#[from] BackgroundLoadError),
-    /// A thread for the recorder of a CPU could not be started.
-    #[error(
-        "cannot start a thread for CPU {cpu}: {source}; the limit of threads (ulimit -u) may be reached"
-    )]
-    Thread {
-        /// Which CPU.
-        cpu: u32,
-        /// Why.
-        source: std::io::Error,
-    },
-}
-
 /// What the loops of all CPUs share.
 struct Together<'t> {
     plan: &'t AtOncePlan<'t>,
     dir: &'t Path,
     origin: Origin,
     interruptions: &'t Interruptions,
-    /// Where the loops wait until all runs are open.
-    begin: Gate,
+    /// Whether the loops run, which they wait for: known once all runs are open.
+    begin: OnceLock<bool>,
     /// What records the stamps of all loops, where wake-ups are split; why there is none.
     splits: Option<Result<SplitRecorder, String>>,
-}
-
-/// Holds threads until it is decided whether they go on.
-#[derive(Default)]
-struct Gate {
-    /// Whether the loops run; `None` as long as runs are being opened.
-    decided: Mutex<Option<bool>>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn decide(&self, runs: bool) {
-        *self.decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(runs);
-        self.changed.notify_all();
-    }
-
-    fn wait(&self) -> bool {
-        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match *decided {
-                Some(runs) => return runs,
-                None => {
-                    decided = self.changed.wait(decided).unwrap_or_else(PoisonError::into_inner);
-                }
-            }
-        }
-    }
 }
 
 /// What a loop has measured so far.
@@ -188,23 +121,26 @@ struct SeenSoFar {
     worst_ns: AtomicU64,
 }
 
-/// Measures all CPUs until the releases of the plan are done, or the interruptions ask to stop.
+/// Measures all CPUs into the existing directory `dir`, until the releases of the plan are done, or
+/// the interruptions ask to stop.
 ///
 /// # Errors
-/// [`AtOnceError`], of the first CPU that failed. The load has ended, and what was recorded stays.
+/// [`MeasurementError`], of the first CPU that failed. The load has ended, and what was recorded
+/// stays.
 pub fn conduct(
     plan: &AtOncePlan<'_>,
-    mut conditions: AtOnceConditions<'_>,
-) -> Result<(), AtOnceError> {
+    dir: &Path,
+    mut conditions: Conditions<'_>,
+) -> Result<(), MeasurementError> {
     let origin = Origin::now();
-    let mut file = SharedFile::create(conditions.dir, origin, &plan.header(origin))?;
-    let mut load = BackgroundLoad::start(plan.load, conditions.carrier.take())?;
+    let mut file = SharedFile::create(dir, origin, &plan.header(origin))?;
+    let mut load = BackgroundLoad::start(plan.load, conditions.carrier)?;
     let together = Together {
         plan,
-        dir: conditions.dir,
+        dir,
         origin,
         interruptions: conditions.interruptions,
-        begin: Gate::default(),
+        begin: OnceLock::new(),
         splits: plan.setting.split.then(SplitRecorder::open),
     };
 
@@ -213,11 +149,7 @@ pub fn conduct(
 
     let ended = load.end(|| file.seconds());
     match ended {
-        Ok(events) => {
-            for event in events {
-                file.note(&Note::Load(event))?;
-            }
-        }
+        Ok(events) => file.note_load(events, conditions.report)?,
         Err(why) => (conditions.report)(CampaignEvent::Warned(&why.to_string())),
     }
     let accounts = measured?;
@@ -231,8 +163,8 @@ fn measure_all(
     seen: &[SeenSoFar],
     file: &mut SharedFile,
     load: &mut BackgroundLoad,
-    conditions: &mut AtOnceConditions<'_>,
-) -> Result<Vec<Account>, AtOnceError> {
+    conditions: &mut Conditions<'_>,
+) -> Result<Vec<Account>, MeasurementError> {
     thread::scope(|threads| {
         let mut loops = Vec::new();
         let mut refused = None;
@@ -245,7 +177,7 @@ fn measure_all(
             match started {
                 Ok(started) => loops.push((cpu, started)),
                 Err(source) => {
-                    refused.get_or_insert(AtOnceError::Thread { cpu, source });
+                    refused.get_or_insert(MeasurementError::Thread { cpu, source });
                 }
             }
         }
@@ -255,11 +187,11 @@ fn measure_all(
         let opened: Vec<Vec<Grant>> = all_opened.iter().collect();
         let noted = file.note(&Note::Bench(Box::new(together.plan.note(distinct(&opened)))));
         let runs = noted.is_ok() && opened.len() == together.plan.cpus.len();
-        together.begin.decide(runs);
+        let _ = together.begin.set(runs);
         let watched =
             if runs { watch(together, &loops, seen, (file, load), conditions) } else { Ok(()) };
 
-        let joined: Vec<Result<Account, AtOnceError>> = loops.into_iter().map(join).collect();
+        let joined: Vec<Result<Account, MeasurementError>> = loops.into_iter().map(join).collect();
         noted?;
         watched?;
         match refused {
@@ -282,11 +214,11 @@ fn distinct(opened: &[Vec<Grant>]) -> Vec<Grant> {
 
 type Loop<'s> = (u32, ScopedJoinHandle<'s, Result<Account, RunError>>);
 
-fn join((cpu, ended): Loop<'_>) -> Result<Account, AtOnceError> {
+fn join((cpu, ended): Loop<'_>) -> Result<Account, MeasurementError> {
     ended
         .join()
         .unwrap_or(Err(RunError::Panicked))
-        .map_err(|source| AtOnceError::Run { cpu, source })
+        .map_err(|source| MeasurementError::OfCpu { cpu, source })
 }
 
 /// Reports until all loops have ended.
@@ -295,18 +227,14 @@ fn watch(
     loops: &[Loop<'_>],
     seen: &[SeenSoFar],
     (file, load): (&mut SharedFile, &mut BackgroundLoad),
-    conditions: &mut AtOnceConditions<'_>,
-) -> Result<(), AtOnceError> {
+    conditions: &mut Conditions<'_>,
+) -> Result<(), MeasurementError> {
     let began_s = file.elapsed_s();
     while loops.iter().any(|(_, running)| !running.is_finished()) {
-        for event in load.events(file.seconds()) {
-            if event.event.matters() {
-                (conditions.report)(CampaignEvent::Warned(&event.detail));
-            }
-            if let Err(why) = file.note(&Note::Load(event)) {
-                together.interruptions.stop.store(true, Ordering::Relaxed);
-                return Err(why.into());
-            }
+        let events = load.events(file.seconds());
+        if let Err(why) = file.note_load(events, conditions.report) {
+            together.interruptions.stop.store(true, Ordering::Relaxed);
+            return Err(why.into());
         }
 
         let cycles = seen.iter().map(|of| of.cycles.load(Ordering::Relaxed)).sum();
@@ -336,7 +264,7 @@ impl Together<'_> {
         }
         drop(opened);
 
-        let runs = self.begin.wait();
+        let runs = *self.begin.wait();
         let mut run = run?;
         if !runs {
             run.mark_ended_early();

@@ -1,6 +1,8 @@
 //! The load that runs beside a run or a bench, and what happens to it.
 
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -26,19 +28,24 @@ pub struct BackgroundLoad {
 }
 
 impl BackgroundLoad {
-    /// Starts a load in the process of `carrier` ([`crate::load::serve`]); the load `idle` needs
-    /// none.
+    /// Starts a load in a process by `carrier` ([`crate::load::serve`]); the load `idle` needs none.
     ///
     /// # Errors
     /// [`BackgroundLoadError`].
-    pub fn start(load: &Load, carrier: Option<Command>) -> Result<Self, BackgroundLoadError> {
+    pub fn start(
+        load: &Load,
+        carrier: impl FnOnce(&Load) -> Command,
+    ) -> Result<Self, BackgroundLoadError> {
         let failed = |source| BackgroundLoadError { load: load.clone(), source };
-        let running = carrier
-            .filter(|_| !load.is_idle())
-            .map(RunningLoad::start)
-            .transpose()
-            .map_err(failed)?;
-        Ok(Self { load: load.clone(), running })
+        let running = (!load.is_idle()).then(|| RunningLoad::start(carrier(load)));
+        Ok(Self { load: load.clone(), running: running.transpose().map_err(failed)? })
+    }
+
+    /// Waits until the load has its full weight; `idle` has it at once.
+    pub(super) fn settle(&self, time: Duration) {
+        if self.running.is_some() {
+            thread::sleep(time);
+        }
     }
 
     /// Returns the load.

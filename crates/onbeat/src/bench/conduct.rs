@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::background_load::BackgroundLoad;
 use super::cell::{CellError, CellReply};
 use super::cell_slot::CellSlot;
+use super::conditions::Conditions;
 pub use super::error::BenchError;
 use super::plan::pace;
 pub use super::plan::{BenchPlan, scheduled};
@@ -24,13 +24,13 @@ use super::shared_file::SharedFile;
 use super::shielding::Shielding;
 use super::unfinished::MeasuredBench;
 pub use super::unfinished::UnfinishedBench;
-use crate::campaign::{CampaignEvent, CampaignReport};
+use crate::campaign::CampaignEvent;
 use crate::load::Load;
-use crate::probe::{self, Interruptions, Origin};
+use crate::probe::{self, Origin};
 use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 pub use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{EndReason, Header, LoadEvent, Note};
+use onbeat_record::{EndReason, Header, LoadEvent};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -38,25 +38,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Stands for the loop before the first block: no thread has number 0.
 const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
 
-/// How to start the processes of a bench: only the binary knows its own command line.
-pub trait Processes {
-    /// Returns a command whose process reads a [`CellStart`](super::cell_start::CellStart) from
-    /// standard input and serves that cell ([`super::cell::CellServer`]).
-    fn cell(&self) -> Command;
-    /// Returns a command whose process carries a load ([`crate::load::serve`]).
-    fn load(&self, load: &Load) -> Command;
-}
-
 /// The directory, processes and signals of a bench.
 pub struct BenchConditions<'c> {
     /// The existing directory of its files.
     pub dir: &'c Path,
-    /// Starts its processes.
-    pub processes: &'c dyn Processes,
-    /// Signals.
-    pub interruptions: &'c Interruptions,
-    /// Receives what happens.
-    pub report: CampaignReport<'c>,
+    /// Returns a command whose process reads a [`CellStart`](super::cell_start::CellStart) from
+    /// standard input and serves that cell ([`super::cell::CellServer`]).
+    pub cell: &'c dyn Fn() -> Command,
+    /// Loads, signals, and who is told.
+    pub common: Conditions<'c>,
     /// What a look at the bench showed; asked between two loads, with the seconds since it began. Of
     /// a bench that is resumed they go on where its files end.
     pub look: &'c mut dyn FnMut(f64) -> Look,
@@ -101,7 +91,10 @@ pub fn conduct<'c>(
 /// A bench in progress.
 struct BenchConductor<'c> {
     plan: &'c BenchPlan,
-    conditions: BenchConditions<'c>,
+    dir: &'c Path,
+    cell: &'c dyn Fn() -> Command,
+    conditions: Conditions<'c>,
+    look: &'c mut dyn FnMut(f64) -> Look,
     file: SharedFile,
     resumed: Option<MeasuredBench>,
     slots: Vec<CellSlot>,
@@ -116,6 +109,7 @@ impl<'c> BenchConductor<'c> {
         unfinished: Option<UnfinishedBench>,
         conditions: BenchConditions<'c>,
     ) -> Result<Self, BenchError> {
+        let BenchConditions { dir, cell, common: conditions, look } = conditions;
         let origin = Origin::now();
         let (file, resumed) = match unfinished {
             None => {
@@ -123,7 +117,7 @@ impl<'c> BenchConductor<'c> {
                     findings: plan.findings.clone(),
                     ..probe::header(&plan.command, "bench", &[], origin.unix_s)
                 };
-                (SharedFile::create(conditions.dir, origin, &header)?, None)
+                (SharedFile::create(dir, origin, &header)?, None)
             }
             Some(unfinished) => {
                 let (file, measured) = unfinished.take_up(origin)?;
@@ -138,7 +132,10 @@ impl<'c> BenchConductor<'c> {
         };
         Ok(Self {
             plan,
+            dir,
+            cell,
             conditions,
+            look,
             file,
             resumed,
             slots: Vec::new(),
@@ -146,10 +143,6 @@ impl<'c> BenchConductor<'c> {
             shielding: Shielding::begin(&plan.journal, &plan.command)?,
             explainer,
         })
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.conditions.interruptions.stop.load(Ordering::Relaxed)
     }
 
     fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
@@ -161,7 +154,7 @@ impl<'c> BenchConductor<'c> {
         };
 
         let mut turns: VecDeque<LoadTurn> = schedule.turns.iter().cloned().collect();
-        while !turns.is_empty() && !self.is_stopped() {
+        while !turns.is_empty() && !self.conditions.is_stopped() {
             let begun_s = self.file.elapsed_s();
             let block_s = pace.block_s(turns.make_contiguous(), ends_s - begun_s);
             let Some(turn) = &turns.pop_front() else { break };
@@ -170,7 +163,7 @@ impl<'c> BenchConductor<'c> {
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.file.elapsed_s() - begun_s);
             let of_bench_s = self.file.seconds();
-            match (self.conditions.look)(of_bench_s) {
+            match (self.look)(of_bench_s) {
                 Look::Decided => break,
                 Look::GoOn { without } => self.leave_out(&mut turns, &without),
             }
@@ -203,7 +196,7 @@ impl<'c> BenchConductor<'c> {
         for &tuning in &turn.blocks {
             let slots = self.plan.places(turn.load, tuning);
             let runs = self.slots[slots.clone()].iter().any(|slot| slot.process.is_some());
-            if self.is_stopped() || !runs {
+            if self.conditions.is_stopped() || !runs {
                 continue;
             }
 
@@ -222,28 +215,19 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn start_load(&mut self, load: &Load) -> Result<BackgroundLoad, BenchError> {
-        let carrier = (!load.is_idle()).then(|| self.conditions.processes.load(load));
-        let mut running = BackgroundLoad::start(load, carrier)?;
+        let mut running = BackgroundLoad::start(load, self.conditions.carrier)?;
         if let Some((session, start_ticks)) = running.identity() {
             self.shielding.remember_session(session, start_ticks)?;
         }
 
         let events = running.events(self.file.seconds());
         self.note_load_events(events)?;
-        if !load.is_idle() {
-            std::thread::sleep(RAMP);
-        }
+        running.settle(RAMP);
         Ok(running)
     }
 
     fn note_load_events(&mut self, events: Vec<LoadEvent>) -> Result<(), BenchError> {
-        for event in events {
-            if event.event.matters() {
-                (self.conditions.report)(CampaignEvent::Warned(&event.detail));
-            }
-            self.file.note(&Note::Load(event))?;
-        }
-        Ok(())
+        Ok(self.file.note_load(events, self.conditions.report)?)
     }
 
     /// Runs a block between the changes of its tuning and their undo.
@@ -302,7 +286,7 @@ impl<'c> BenchConductor<'c> {
 
             let elapsed_s = self.file.elapsed_s();
             (self.conditions.report)(CampaignEvent::Running { cell, elapsed_s, recorder: None });
-            if self.conditions.interruptions.stop.load(Ordering::Relaxed) {
+            if self.conditions.is_stopped() {
                 return Ok(());
             }
         }
@@ -311,7 +295,7 @@ impl<'c> BenchConductor<'c> {
     /// Ends loads, cells and shield, whatever failed before; returns the first error of its own.
     fn close(self, has_succeeded: bool) -> Result<(), BenchError> {
         // A bench that failed is not complete: it can be resumed.
-        let reason = if self.is_stopped() || !has_succeeded {
+        let reason = if self.conditions.is_stopped() || !has_succeeded {
             EndReason::Asked
         } else {
             EndReason::Complete

@@ -2,8 +2,10 @@
 //!
 //! ```no_run
 //! use std::path::Path;
+//! use std::process::Command;
 //!
-//! use onbeat::bench::measurement::{MeasurementConditions, MeasurementPlan, measure};
+//! use onbeat::bench::Conditions;
+//! use onbeat::bench::measurement::{MeasurementPlan, measure};
 //! use onbeat::campaign::CampaignEvent;
 //! use onbeat::load::Load;
 //! use onbeat::probe::{self, Given, Interruptions, Origin, Setting, timer::TIMER};
@@ -28,26 +30,28 @@
 //!     }
 //! };
 //! let interruptions = Interruptions::default();
-//! let conditions = MeasurementConditions { carrier: None, interruptions: &interruptions, report: &mut report };
+//! let carrier = |_: &Load| Command::new("a program that calls onbeat::load::serve");
+//! let conditions =
+//!     Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
 //! let account = measure(plan, parts, None, conditions)?;
 //! assert_eq!(account.slots, 10_000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use std::path::Path;
-use std::process::Command;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::background_load::{BackgroundLoad, BackgroundLoadError};
+use super::conditions::Conditions;
 use super::run_tuning::{RunTuning, RunTuningError, TunedHost};
-use crate::campaign::{CampaignEvent, CampaignReport};
+use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::description::Parts;
-use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
+use crate::probe::{BlockPlan, Destination, Run, RunError, Setting};
 use onbeat_record::run_dir::{self, RunDirError};
-use onbeat_record::{Account, Cell, Header, Past};
+use onbeat_record::{Account, Cell, Header, Past, WriteError};
 
 /// What is measured, under which load, and where it is written.
 #[derive(Clone, Debug)]
@@ -72,27 +76,38 @@ pub struct MeasurementPlan<'m> {
     pub out: &'m Path,
 }
 
-/// The processes and signals around a measurement.
-pub struct MeasurementConditions<'c> {
-    /// A command whose process carries the load ([`crate::load::serve`]); `None` for the load
-    /// `idle`.
-    pub carrier: Option<Command>,
-    /// Signals.
-    pub interruptions: &'c Interruptions,
-    /// Receives what happens.
-    pub report: CampaignReport<'c>,
-}
-
-/// A measurement could not be made.
+/// A measurement of one probe could not be made: under one load, under several in turns, or on
+/// several CPUs at once.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasurementError {
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The run of a CPU failed; the others were ended.
+    #[error("CPU {cpu}: {source}")]
+    OfCpu {
+        /// Which CPU.
+        cpu: u32,
+        /// Why.
+        source: RunError,
+    },
+    /// A thread for the recorder of a CPU could not be started.
+    #[error(
+        "cannot start a thread for CPU {cpu}: {source}; the limit of threads (ulimit -u) may be reached"
+    )]
+    Thread {
+        /// Which CPU.
+        cpu: u32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file that the runs share could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The directory of a resumed run cannot be used.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// The load could not be started.
+    /// A load could not be started.
     #[error(transparent)]
     Load(#[from] BackgroundLoadError),
     /// The tuning could not be made or undone.
@@ -109,9 +124,9 @@ pub fn measure(
     mut plan: MeasurementPlan<'_>,
     parts: Parts,
     past: Option<Past>,
-    mut conditions: MeasurementConditions<'_>,
+    mut conditions: Conditions<'_>,
 ) -> Result<Account, MeasurementError> {
-    let load = BackgroundLoad::start(plan.load, conditions.carrier.take())?;
+    let load = BackgroundLoad::start(plan.load, conditions.carrier)?;
     let tuned = plan.tuning.map(RunTuning::make).transpose()?;
     if let Some(tuned) = &tuned {
         plan.header.grants.extend_from_slice(tuned.grants());
@@ -132,9 +147,9 @@ fn measure_tuned(
     mut parts: Parts,
     past: Option<Past>,
     mut load: BackgroundLoad,
-    conditions: MeasurementConditions<'_>,
+    conditions: Conditions<'_>,
 ) -> Result<Account, MeasurementError> {
-    let MeasurementConditions { interruptions, report, .. } = conditions;
+    let Conditions { interruptions, report, .. } = conditions;
     let began = Monotonic.now();
     let cell = Cell::new(plan.header.probe.clone(), plan.load.to_string());
     let index = past.as_ref().map_or(0, |past| past.next_block);

@@ -26,6 +26,7 @@ pub mod cell;
 mod cell_slot;
 pub mod cell_start;
 pub mod cell_tuning;
+mod conditions;
 pub mod conduct;
 mod error;
 pub mod fresh_memory;
@@ -41,4 +42,5 @@ pub mod turns;
 mod unfinished;
 
 pub use cell_tuning::{CellTuning, CellTuningError, LoopOptions};
+pub use conditions::Conditions;
 pub use onbeat_record::{Tuning, TuningError};

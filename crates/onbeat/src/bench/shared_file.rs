@@ -6,11 +6,12 @@ use std::path::Path;
 use onbeat_cause::Cost;
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{
-    Account, EndReason, Header, Note, Past, Remark, RunFileError, RunWriter, WriteError,
+    Account, EndReason, Header, LoadEvent, Note, Past, Remark, RunFileError, RunWriter, WriteError,
 };
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
+use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::probe::resume::{ResumePoint, ResumeTime};
 use crate::probe::{self, Origin};
 
@@ -82,6 +83,21 @@ impl SharedFile {
 
     pub(super) fn note(&mut self, note: &Note) -> Result<(), WriteError> {
         self.writer.note(note)
+    }
+
+    /// Notes what happened to a load, and reports what the reader of the figures must know.
+    pub(super) fn note_load(
+        &mut self,
+        events: Vec<LoadEvent>,
+        report: CampaignReport<'_>,
+    ) -> Result<(), WriteError> {
+        for event in events {
+            if event.event.matters() {
+                report(CampaignEvent::Warned(&event.detail));
+            }
+            self.note(&Note::Load(event))?;
+        }
+        Ok(())
     }
 
     /// Notes that the file is resumed, and what is doubtful about its time.

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use onbeat::bench::Conditions;
 use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::conduct::{
-    BenchConditions, BenchError, BenchPlan, Processes, UnfinishedBench, conduct, scheduled,
+    BenchConditions, BenchError, BenchPlan, UnfinishedBench, conduct, scheduled,
 };
 use onbeat::bench::schedule::CellOrder;
 use onbeat::campaign::CampaignEvent;
-use onbeat::load::Load;
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
@@ -31,7 +31,7 @@ use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::Common;
-use super::carrier::carrier_of;
+use super::carrier::carrier;
 use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting};
 use super::repair::repair_first;
 use super::screen::Screen;
@@ -238,7 +238,12 @@ fn conducted(
 ) -> Result<(), Failure> {
     let BenchJob { planned, plan, quiet, screen, dir, total_s } = job;
     let program = std::env::current_exe().map_err(Common::OwnProgram)?;
-    let processes = OwnProcess { program, load_dir: planned.load_dir().map(Path::to_owned) };
+    let cell = || {
+        let mut command = Command::new(&program);
+        command.arg("cell");
+        command
+    };
+    let carrier = carrier(planned.load_dir())?;
     let mut view = BenchView::new(plan, *total_s, *quiet, Screen::begin(dir, *screen));
     let approaching = RefCell::new(String::new());
     let mut report = |happening: CampaignEvent<'_>| {
@@ -255,13 +260,8 @@ fn conducted(
         approaching.borrow_mut().clone_from(&watched.words);
         look
     };
-    let conditions = BenchConditions {
-        dir,
-        processes: &processes,
-        interruptions,
-        report: &mut report,
-        look: &mut look,
-    };
+    let common = Conditions { carrier: &carrier, interruptions, report: &mut report };
+    let conditions = BenchConditions { dir, cell: &cell, common, look: &mut look };
     let prompt = EndOf::prompt("its loads, its cells or the shield");
     let conducted = conduct(plan, unfinished, conditions);
     drop(prompt);
@@ -309,24 +309,6 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         command: typed(),
         journal: journal_directory(),
         causes: !options.no_causes,
-    }
-}
-
-/// This program, which also serves cells and carries loads.
-struct OwnProcess {
-    program: PathBuf,
-    load_dir: Option<PathBuf>,
-}
-
-impl Processes for OwnProcess {
-    fn cell(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("cell");
-        command
-    }
-
-    fn load(&self, load: &Load) -> Command {
-        carrier_of(&self.program, load, self.load_dir.as_deref())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
+use onbeat::bench::Conditions;
+use onbeat::bench::measurement::{self, MeasurementPlan};
 use onbeat::campaign::CampaignEvent;
 use onbeat::host;
 use onbeat::load::Load;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 use super::spike_causes::SpikeCauses;
 use crate::cmd::Common;
+use crate::cmd::carrier::carrier;
 use crate::cmd::so_far::counts_so_far;
 use crate::cmd::{Failure, runs, typed};
 use crate::signals;
@@ -145,8 +147,9 @@ fn run_probe(
         origin: origin.at,
         out: path,
     };
+    let carrier = carrier(None)?;
     let conditions =
-        MeasurementConditions { carrier: None, interruptions: &interruptions, report: &mut report };
+        Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
     measurement::measure(plan, parts, None, conditions)?;
     progress.finish();
     Ok(())

@@ -14,7 +14,7 @@ use onbeat::load::{
 };
 
 use super::Common;
-use super::carrier::carrier_of;
+use super::carrier::carrier;
 use super::repair::repair_first;
 use super::{ExitVerdict, Failure};
 use crate::cmd::failure::loads::LoadsFailure;
@@ -79,9 +79,8 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| LoadsFailure::Run { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
-    let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
-    let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
-    let mut running = RunningLoad::start(carrier).map_err(failed)?;
+    let carrier = carrier(options.dir.as_deref())?;
+    let mut running = RunningLoad::start(carrier(&options.load)).map_err(failed)?;
     let mut died = Vec::new();
     let ends =
         (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use onbeat::bench::at_once::{AtOnceConditions, AtOncePlan, conduct};
+use onbeat::bench::Conditions;
+use onbeat::bench::at_once::{AtOncePlan, conduct};
 use onbeat::campaign::CampaignEvent;
 use onbeat::probe::noise::{NOISE, admit_at_once};
 use onbeat::probe::{Interruptions, RunError};
@@ -61,7 +62,7 @@ pub(crate) fn run(
         findings: findings::findings(None, options.looping.period),
         command: typed(),
     };
-    let carrier = carrier(&options.load, options.load_dir.as_deref())?;
+    let carrier = carrier(options.load_dir.as_deref())?;
     let new = NewRunDir::create(&options.output.out)?;
     let dir = new.path().to_owned();
 
@@ -85,8 +86,8 @@ pub(crate) fn run(
         }
         _ => {}
     };
-    let conditions = AtOnceConditions { dir: &dir, carrier, interruptions, report: &mut report };
-    let conducted = conduct(&plan, conditions).map_err(Failure::from);
+    let conditions = Conditions { carrier: &carrier, interruptions, report: &mut report };
+    let conducted = conduct(&plan, &dir, conditions).map_err(Failure::from);
     progress.finish();
     summary.end();
     view.end();

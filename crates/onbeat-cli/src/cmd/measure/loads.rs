@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use onbeat::bench::Conditions;
 use onbeat::bench::schedule::{CellOrder, RAMP};
 use onbeat::bench::sweep::{Rising, SweepSteps};
-use onbeat::bench::turns::{TurnsConditions, TurnsPlan, UnfinishedTurns, conduct};
+use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns, conduct};
 use onbeat::campaign::CampaignEvent;
-use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, SettingValue};
@@ -24,8 +24,7 @@ use super::open_probe::{open_probe, planned_setting, releases};
 use super::options::Measure;
 use super::resume::{PlannedMeasurement, find_turns};
 use super::seconds::Lines;
-use crate::cmd::Common;
-use crate::cmd::carrier::carrier_of;
+use crate::cmd::carrier::carrier;
 use crate::cmd::failure::loads::LoadsFailure;
 use crate::cmd::looping::{limit, most_alarms};
 use crate::cmd::screen::Screen;
@@ -71,8 +70,7 @@ pub(crate) fn run(
         advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
     }
 
-    let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
-    let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
+    let carrier = carrier(options.load_dir.as_deref())?;
 
     let screen = Screen::begin(&dir, options.screen.screen);
     let is_quiet = options.output.json || screen.is_on();
@@ -97,12 +95,8 @@ pub(crate) fn run(
         _ => {}
     };
 
-    let conducted = conduct(
-        &plan,
-        parts,
-        unfinished,
-        TurnsConditions { dir: &dir, carrier: &carrier, interruptions, report: &mut report },
-    );
+    let conditions = Conditions { carrier: &carrier, interruptions, report: &mut report };
+    let conducted = conduct(&plan, parts, unfinished, &dir, conditions);
     view.progress.finish();
     view.screen.end();
     view.summary.end();

@@ -12,7 +12,8 @@ mod seconds;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
+use onbeat::bench::Conditions;
+use onbeat::bench::measurement::{self, MeasurementPlan};
 use onbeat::campaign::CampaignEvent;
 use onbeat::probe::{self, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
@@ -110,9 +111,9 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         origin: origin.at,
         out: &options.output.out,
     };
-    let carrier = carrier(&options.load, options.load_dir.as_deref())?;
+    let carrier = carrier(options.load_dir.as_deref())?;
     let conditions =
-        MeasurementConditions { carrier, interruptions: &interruptions, report: &mut report };
+        Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
     let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
 
     progress.finish();

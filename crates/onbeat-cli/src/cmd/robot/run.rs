@@ -156,7 +156,7 @@ fn run_on<W: Wire + Send>(
 
     let interruptions = signals::watch(OnUsr1::Summary)?;
     // Before the devices are brought up: from then on the cycles must not wait for anything.
-    let carrier = carrier(&options.load, options.load_dir.as_deref())?;
+    let carrier = carrier(options.load_dir.as_deref())?;
     let load = BackgroundLoad::start(&options.load, carrier)?;
     let tuned = motion.tuning.as_ref().map(RunTuning::make).transpose()?;
     for words in tuned.iter().flat_map(TunedHost::words) {

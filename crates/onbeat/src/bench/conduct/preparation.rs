@@ -131,7 +131,7 @@ impl BenchConductor<'_> {
         let start = CellStart {
             onbeat: CellStart::version(),
             command: self.plan.command.clone(),
-            file: self.conditions.dir.join(cell.file_name()),
+            file: self.dir.join(cell.file_name()),
             cell: cell.clone(),
             started_unix_s: self.file.origin().unix_s,
             origin_ns: self.file.origin().at.as_ns(),
@@ -143,7 +143,7 @@ impl BenchConductor<'_> {
             resume: self.file.point().filter(|_| has_file).cloned(),
         };
 
-        let process = CellProcess::start(self.conditions.processes.cell(), &start)?;
+        let process = CellProcess::start((self.cell)(), &start)?;
         let refusal = process
             .grants()
             .iter()
@@ -227,7 +227,7 @@ impl BenchConductor<'_> {
             return Err(resumed.other_run(vec![difference]).into());
         }
 
-        slot.refuse(why, &self.conditions.dir.join(slot.cell.file_name()))
+        slot.refuse(why, &self.dir.join(slot.cell.file_name()))
     }
 }
 

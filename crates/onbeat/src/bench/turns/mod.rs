@@ -11,72 +11,45 @@ mod unfinished;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
 
-use super::background_load::{BackgroundLoad, BackgroundLoadError};
+use super::background_load::BackgroundLoad;
+use super::conditions::Conditions;
+use super::measurement::MeasurementError;
 use super::schedule::Shares;
 use super::shared_file::SharedFile;
 use super::sweep::Busy;
-use crate::campaign::{CampaignEvent, CampaignReport};
+use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
-use crate::probe::{
-    BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting, SpikeExplainer,
-};
+use crate::probe::{BlockPlan, Destination, Origin, Run, RunError, Setting, SpikeExplainer};
 use onbeat_cause::{
     Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
 };
 use onbeat_host::thread::{AheadOfLoad, Grant};
-use onbeat_record::{Bench, Cell, EndReason, Header, Note, Past, Recorder, StepNote, WriteError};
+use onbeat_record::{Bench, Cell, EndReason, Header, Note, Past, Recorder, StepNote};
 pub use plan::TurnsPlan;
 pub use unfinished::UnfinishedTurns;
 
-/// A measurement under several loads failed.
-#[derive(Debug, thiserror::Error)]
-pub enum TurnsError {
-    /// A run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The file of the bench could not be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// A load failed.
-    #[error(transparent)]
-    Load(#[from] BackgroundLoadError),
-}
-
-/// The directory, processes and signals of a measurement under several loads.
-pub struct TurnsConditions<'c> {
-    /// The existing directory of its files.
-    pub dir: &'c Path,
-    /// A command whose process carries a load ([`crate::load::serve`]).
-    pub carrier: &'c dyn Fn(&Load) -> Command,
-    /// Signals.
-    pub interruptions: &'c Interruptions,
-    /// Receives what happens.
-    pub report: CampaignReport<'c>,
-}
-
-/// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the
-/// first block.
+/// Measures from the beginning into the existing directory `dir`, or resumes `unfinished`, which is
+/// there. `parts` are the probe, opened for the first block.
 ///
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
 /// # Errors
-/// [`TurnsError`]. What was recorded before stays, and the load has ended.
+/// [`MeasurementError`]. What was recorded before stays, and the load has ended.
 pub fn conduct<'c>(
     plan: &'c TurnsPlan,
     parts: Parts,
     unfinished: Option<UnfinishedTurns>,
-    conditions: TurnsConditions<'c>,
-) -> Result<(), TurnsError> {
-    let mut conductor = TurnsConductor::open(plan, parts, unfinished, conditions)?;
+    dir: &Path,
+    conditions: Conditions<'c>,
+) -> Result<(), MeasurementError> {
+    let mut conductor = TurnsConductor::open(plan, parts, unfinished, dir, conditions)?;
     let ran = conductor.run_blocks();
     let closed = conductor.close(ran.is_ok());
     ran.and(closed)
@@ -101,7 +74,7 @@ struct PreparedBlock {
 
 struct TurnsConductor<'c> {
     plan: &'c TurnsPlan,
-    conditions: TurnsConditions<'c>,
+    conditions: Conditions<'c>,
     file: SharedFile,
     slots: Vec<LoadSlot<'c>>,
     shares: Shares,
@@ -118,9 +91,10 @@ impl<'c> TurnsConductor<'c> {
         plan: &'c TurnsPlan,
         parts: Parts,
         unfinished: Option<UnfinishedTurns>,
-        conditions: TurnsConditions<'c>,
-    ) -> Result<Self, TurnsError> {
-        let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
+        dir: &Path,
+        conditions: Conditions<'c>,
+    ) -> Result<Self, MeasurementError> {
+        let files = plan.file_names().into_iter().map(|name| dir.join(name));
         let slot = |(load, path)| LoadSlot {
             load,
             path,
@@ -134,7 +108,7 @@ impl<'c> TurnsConductor<'c> {
         let (file, tuning, left) = match unfinished {
             None => {
                 let header = plan.header(origin.unix_s);
-                let file = SharedFile::create(conditions.dir, origin, &header)?;
+                let file = SharedFile::create(dir, origin, &header)?;
                 (file, None, vec![plan.releases; plan.loads.len()])
             }
             Some(unfinished) => {
@@ -175,17 +149,13 @@ impl<'c> TurnsConductor<'c> {
         })
     }
 
-    fn is_stopped(&self) -> bool {
-        self.conditions.interruptions.stop.load(Ordering::Relaxed)
-    }
-
-    fn run_blocks(&mut self) -> Result<(), TurnsError> {
-        while !self.is_stopped()
+    fn run_blocks(&mut self) -> Result<(), MeasurementError> {
+        while !self.conditions.is_stopped()
             && let Some((at, releases)) = self.shares.next_block()
         {
             let outcome = self.turn(at, releases)?;
             // A probe that is complete, and a loop that ended itself, have no releases left.
-            let is_over = outcome.end != End::Complete && !self.is_stopped();
+            let is_over = outcome.end != End::Complete && !self.conditions.is_stopped();
             self.shares.take(at, if is_over { u64::MAX } else { outcome.slots });
             if self.shares.is_done(at)
                 && let Some(run) = self.slots[at].run.take()
@@ -198,7 +168,7 @@ impl<'c> TurnsConductor<'c> {
     }
 
     /// Runs one block of a load: opens its run and its probe, then starts the load.
-    fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, TurnsError> {
+    fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, MeasurementError> {
         let mut run = match self.slots[at].run.take() {
             Some(run) => run,
             None => self.open_run(at)?,
@@ -212,11 +182,8 @@ impl<'c> TurnsConductor<'c> {
 
         self.begin_step(at)?;
         let load = self.slots[at].load;
-        let carrier = (!load.is_idle()).then(|| (self.conditions.carrier)(load));
-        let mut running = BackgroundLoad::start(load, carrier)?;
-        if !load.is_idle() {
-            std::thread::sleep(self.plan.settling);
-        }
+        let mut running = BackgroundLoad::start(load, self.conditions.carrier)?;
+        running.settle(self.plan.settling);
         let ran = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
         running.stop(run.recorder(), &mut |words| {
             (self.conditions.report)(CampaignEvent::Warned(&words));
@@ -232,7 +199,7 @@ impl<'c> TurnsConductor<'c> {
         run: &mut Run,
         prepared: &mut PreparedBlock,
         running: &mut BackgroundLoad,
-    ) -> Result<Outcome, TurnsError> {
+    ) -> Result<Outcome, MeasurementError> {
         let slot = &mut self.slots[at];
         let name = slot.load.to_string();
         let cell = Cell::new(self.plan.probe.name.to_owned(), name.clone());
@@ -266,7 +233,7 @@ impl<'c> TurnsConductor<'c> {
 
     /// Opens the run of a load, a new one or a resumed one; the first one decides the tuning in the
     /// file of the bench.
-    fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
+    fn open_run(&mut self, at: usize) -> Result<Run, MeasurementError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
         let origin = self.file.origin();
         let mut header = self.plan.header(origin.unix_s);
@@ -326,7 +293,7 @@ impl<'c> TurnsConductor<'c> {
     }
 
     /// Notes that a step of a sweep begins; the note stays even if the step fails.
-    fn begin_step(&mut self, at: usize) -> Result<(), TurnsError> {
+    fn begin_step(&mut self, at: usize) -> Result<(), MeasurementError> {
         if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
             return Ok(());
         }
@@ -338,7 +305,7 @@ impl<'c> TurnsConductor<'c> {
         at: usize,
         reached_percent: Option<f64>,
         seconds: f64,
-    ) -> Result<(), TurnsError> {
+    ) -> Result<(), MeasurementError> {
         let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
         let load = self.slots[at].load.to_string();
         let step =
@@ -347,7 +314,7 @@ impl<'c> TurnsConductor<'c> {
     }
 
     /// Closes all runs, whatever failed before, and returns the first error.
-    fn close(mut self, is_whole: bool) -> Result<(), TurnsError> {
+    fn close(mut self, is_whole: bool) -> Result<(), MeasurementError> {
         let mut closed = Ok(());
         for at in 0..self.slots.len() {
             let is_done = self.shares.is_done(at);
@@ -365,7 +332,7 @@ impl<'c> TurnsConductor<'c> {
                 run.mark_ended_early();
             }
 
-            closed = closed.and(run.close().map(drop).map_err(TurnsError::from));
+            closed = closed.and(run.close().map(drop).map_err(MeasurementError::from));
         }
 
         let cost = self
