@@ -150,7 +150,7 @@ impl CellServer {
             listen(requests, &interruptions).map_err(RunError::Thread)?;
         if explain {
             let replies = replies.clone();
-            run.explain_by(Box::new(BenchExplainer { replies, explanations, windows }));
+            run.explain_by(Some(Box::new(BenchExplainer { replies, explanations, windows })));
         }
 
         let (grants, replies) = (run.grants().to_vec(), replies.clone());

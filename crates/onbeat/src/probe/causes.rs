@@ -289,7 +289,7 @@ fn loop_thread(wanted: &ThreadRequest) -> LoopThread {
 
 /// Opens the flight recorder that `setting` asks for, and returns what was granted for it. Takes
 /// about 100 ms.
-pub(super) fn open(setting: &Setting) -> (Option<Explainer>, Vec<Grant>) {
+pub(crate) fn open(setting: &Setting) -> (Option<Explainer>, Vec<Grant>) {
     if !setting.causes {
         return (None, Vec::new());
     }

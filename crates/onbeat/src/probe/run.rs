@@ -268,9 +268,12 @@ impl Run {
         self.usage = self.usage.plus(usage);
     }
 
-    /// Replaces the flight recorder of this run by `explainer`, which explains spikes from now on.
-    pub fn explain_by(&mut self, explainer: Box<dyn SpikeExplainer>) {
-        self.explainer = Some(explainer);
+    /// Has `explainer` explain spikes from now on, and returns what has explained them so far.
+    pub fn explain_by(
+        &mut self,
+        explainer: Option<Box<dyn SpikeExplainer>>,
+    ) -> Option<Box<dyn SpikeExplainer>> {
+        std::mem::replace(&mut self.explainer, explainer)
     }
 
     /// Reads the surroundings from `source` from now on, instead of this machine's.

@@ -9,9 +9,7 @@
 mod plan;
 mod unfinished;
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
@@ -24,13 +22,12 @@ use super::shared_file::SharedFile;
 use super::sweep::Busy;
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
+use crate::probe::causes;
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Origin, Run, RunError, Setting, SpikeExplainer};
-use onbeat_cause::{
-    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
-};
-use onbeat_host::thread::{AheadOfLoad, Grant};
+use onbeat_cause::Cost;
+use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, EndReason, Header, Note, Past, Recorder, StepNote};
 pub use plan::TurnsPlan;
 pub use unfinished::UnfinishedTurns;
@@ -82,7 +79,8 @@ struct TurnsConductor<'c> {
     ready: Option<Parts>,
     /// The tuning by the grants of the runs, once one is open.
     tuning: Option<String>,
-    explainer: Option<Rc<RefCell<Explainer>>>,
+    /// The one flight recorder of all loads, between blocks: one of them at a time has a loop.
+    explainer: Option<Box<dyn SpikeExplainer>>,
     evidence: Vec<Grant>,
 }
 
@@ -128,14 +126,7 @@ impl<'c> TurnsConductor<'c> {
             }
         };
 
-        let wanted = &plan.setting.thread;
-        let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
-        let (explainer, mut evidence) = if plan.setting.causes {
-            Explainer::open_with_grants(thread, &FlightSetting::default())
-        } else {
-            (None, Vec::new())
-        };
-        evidence.extend(explainer.as_ref().map(|_| AheadOfLoad::take(wanted).1));
+        let (explainer, evidence) = causes::open(&plan.setting);
         Ok(Self {
             shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
             plan,
@@ -144,7 +135,7 @@ impl<'c> TurnsConductor<'c> {
             slots,
             ready: Some(parts),
             tuning,
-            explainer: explainer.map(|explainer| Rc::new(RefCell::new(explainer))),
+            explainer: explainer.map(|explainer| Box::new(explainer) as Box<dyn SpikeExplainer>),
             evidence,
         })
     }
@@ -218,7 +209,11 @@ impl<'c> TurnsConductor<'c> {
         };
 
         let interruptions = self.conditions.interruptions;
-        let outcome = run.single_block(&block, &mut prepared.parts, interruptions, &mut watch)?;
+        run.explain_by(self.explainer.take());
+        let ran = run.single_block(&block, &mut prepared.parts, interruptions, &mut watch);
+        // What it has cost is in the file of the bench, of all loads together.
+        self.explainer = run.explain_by(None);
+        let outcome = ran?;
 
         if self.plan.sweep.is_some() {
             let reached = Busy::read()
@@ -240,7 +235,7 @@ impl<'c> TurnsConductor<'c> {
         header.limit = self.plan.limit;
         header.most_alarms = self.plan.most_alarms;
         header.grants.clone_from(&self.evidence);
-        // One flight recorder explains the spikes of all loads.
+        // The flight recorder is lent to each block.
         let setting = Setting { causes: false, ..self.plan.setting.clone() };
         let of = header.clone();
         let mut run = match past.take().zip(self.file.point().cloned()) {
@@ -263,9 +258,6 @@ impl<'c> TurnsConductor<'c> {
             Some(_) => {}
         }
 
-        if let Some(explainer) = &self.explainer {
-            run.explain_by(Box::new(SharedExplainer(Rc::clone(explainer))));
-        }
         if self.plan.probe.line_a_second {
             run.recorder().keep_seconds();
         }
@@ -335,41 +327,10 @@ impl<'c> TurnsConductor<'c> {
             closed = closed.and(run.close().map(drop).map_err(MeasurementError::from));
         }
 
-        let cost = self
-            .explainer
-            .as_ref()
-            .map_or_else(Cost::default, |explainer| explainer.borrow().cost());
+        let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.cost());
         let is_done = (0..self.slots.len()).all(|at| self.shares.is_done(at));
         let reason = if is_done { EndReason::Complete } else { EndReason::Asked };
         self.file.close(reason, &cost)?;
         closed
-    }
-}
-
-/// One flight recorder for the runs of all loads; one of them at a time has a loop.
-struct SharedExplainer(Rc<RefCell<Explainer>>);
-
-impl SpikeExplainer for SharedExplainer {
-    fn follow(&mut self, thread: LoopThread) {
-        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say
-        // so.
-        let _ = self.0.borrow_mut().follow(thread);
-    }
-
-    fn keep_watch(&mut self) {
-        self.0.borrow_mut().keep_watch();
-    }
-
-    fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
-        Some(self.0.borrow_mut().explain_facts(facts))
-    }
-
-    fn window(&mut self) -> Option<KeptWindow> {
-        self.0.borrow_mut().keep()
-    }
-
-    fn cost(&self) -> Cost {
-        // The cost of all loads together is in the file of the bench.
-        Cost::default()
     }
 }
