@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use onbeat::bench::cell_start::RoundTripCell;
-use onbeat::bench::cell_start::{BusCell, CellTask};
+use onbeat::bench::cell_start::{BusCell, CellTask, RoundTripCell};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
 use onbeat::thread::Grant;
@@ -17,6 +16,7 @@ use onbeat_robot::session::{AssemblyError, HUMANOID, RobotFile, RobotFileError, 
 use crate::cmd::Failure;
 use crate::cmd::bench::options::{BenchOptions, BusExchange, With};
 use crate::cmd::failure::robot::RobotFailure;
+use crate::cmd::looping::{WITHOUT_TUNING, setting};
 
 /// Real-time priority and period of `onbeat robot run` by default.
 const PRIORITY: u32 = 90;
@@ -26,8 +26,8 @@ const PERIOD_NS: u64 = 1_000_000;
 pub(in crate::cmd) fn task(options: &BenchOptions) -> CellTask {
     match options.with {
         None => CellTask::Timer,
-        Some(With::Bus) => described(options).map_or(CellTask::Timer, CellTask::Bus),
-        Some(With::Chain) => described(options).map_or(CellTask::Timer, CellTask::Chain),
+        Some(With::Bus) => CellTask::Bus(bus_cell(options)),
+        Some(With::Chain) => CellTask::Chain(bus_cell(options)),
         Some(With::Rtt) => CellTask::RoundTrip(round_trips(options)),
     }
 }
@@ -36,19 +36,16 @@ fn round_trips(options: &BenchOptions) -> RoundTripCell {
     RoundTripCell { to: options.to.clone(), devices: options.devices }
 }
 
-/// Returns the bus of a bench; `None` without `--with bus` or `chain`.
-pub(in crate::cmd) fn described(options: &BenchOptions) -> Option<BusCell> {
-    if !matches!(options.with, Some(With::Bus | With::Chain)) {
-        return None;
-    }
-    Some(BusCell {
+/// Returns the bus of a bench with one.
+fn bus_cell(options: &BenchOptions) -> BusCell {
+    BusCell {
         file: options.file.clone().unwrap_or_else(|| HUMANOID.to_owned()),
         interface: options.interface.clone(),
         exchange: options.exchange.word().to_owned(),
         trajectory: options.trajectory.as_ref().map(TrajectoryWord::to_string),
         device_delay_ns: options.device_delay,
         wire: options.wire.map(|wire| wire.name().to_owned()),
-    })
+    }
 }
 
 /// Returns the loop of a cell with its bus and its robot, and a note on the bus.
@@ -57,65 +54,62 @@ pub(in crate::cmd) fn parts(setting: &Setting, cell: &BusCell) -> Result<(Parts,
     Ok(bus::parts_of_cell(setting, cell, motion).map_err(RunError::from)?)
 }
 
-/// Refuses files and trajectories that no cell could use, and returns the command that runs this
-/// robot alone, without tuning and load.
+/// Refuses what no cell could use, and returns the command that runs the addition of a bench alone,
+/// without tuning and load; nothing without one.
 pub(in crate::cmd) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
-    if options.with == Some(With::Rtt) {
-        return admitted_round_trips(options);
-    }
-    if options.with == Some(With::Chain) {
-        return admitted_chain(options);
-    }
-    let Some(cell) = described(options) else { return Ok(Vec::new()) };
-    if options.to.is_some() {
-        return Err(RobotFailure::NotWith { option: "--to", with: "bus" }.into());
-    }
-    if let (Some(interface), true) = (&cell.interface, options.looping.lockdown) {
-        return Err(RobotFailure::LockedInterface { interface: interface.clone() }.into());
-    }
+    let mut words = match options.with {
+        None => return Ok(Vec::new()),
+        Some(With::Bus) => admitted_bus(options)?,
+        Some(With::Chain) => admitted_chain(options)?,
+        Some(With::Rtt) => admitted_round_trips(options)?,
+    };
 
-    let has_joints = motion(&cell, options.looping.period)?.is_some();
-    let word = |word: &str| word.to_owned();
-    let time = |ns: u64| format!("{}us", ns as f64 / 1e3);
-
-    let mut words = vec![word("onbeat")];
-    if has_joints {
-        words.extend([word("robot"), word("run"), cell.file]);
-        words.extend(cell.trajectory.into_iter().flat_map(|it| [word("--trajectory"), it]));
-        words.extend((options.exchange == BusExchange::SameCycle).then(|| word("--same-cycle")));
-        if let Some(interface) = cell.interface {
-            words.extend([word("--interface"), interface]);
-            words.extend(cell.wire.into_iter().flat_map(|it| [word("--wire"), it]));
-        }
-    } else {
-        words.extend([word("bus"), word("run"), cell.file]);
-        words.extend(cell.interface.into_iter().flat_map(|it| [word("--interface"), it]));
-        words.extend(cell.wire.into_iter().flat_map(|it| [word("--wire"), it]));
-        words.extend([word("--"), word("--exchange"), cell.exchange]);
-    }
-
-    let given = |name: &str, value: String| [format!("--{name}"), value];
     let looping = &options.looping;
     if looping.period != PERIOD_NS {
-        words.extend(given("period", time(looping.period)));
+        words.extend(option("period", us(looping.period)));
     }
     if looping.work > 0 {
-        words.extend(given("work", time(looping.work)));
+        words.extend(option("work", us(looping.work)));
     }
     if options.priority != PRIORITY {
-        words.extend(given("priority", options.priority.to_string()));
+        words.extend(option("priority", options.priority.to_string()));
     }
-    words.extend(options.cpu.into_iter().flat_map(|cpu| given("cpu", cpu.to_string())));
-    if let Some(limit_ns) = options.limit.limit {
-        words.extend(given("limit", time(limit_ns)));
-        words.extend(given("at", options.limit.at.to_string()));
+    words.extend(options.cpu.into_iter().flat_map(|cpu| option("cpu", cpu.to_string())));
+    if let (Some(With::Bus), Some(limit_ns)) = (options.with, options.limit.limit) {
+        words.extend(option("limit", us(limit_ns)));
+        words.extend(option("at", options.limit.at.to_string()));
     }
-
     Ok(words)
 }
 
-/// Refuses devices that no cell could send to, and options of a bus; returns the command that measures
-/// these round trips alone, without tuning and load.
+/// Refuses files and trajectories that no cell could use; returns the command that runs this robot,
+/// or this bus where it has no joints.
+fn admitted_bus(options: &BenchOptions) -> Result<Vec<String>, Failure> {
+    refuse("bus", &[(options.to.is_some(), "--to")])?;
+    let BusCell { file, interface, exchange, trajectory, wire, .. } = bus_cell(options);
+    if let (Some(interface), true) = (&interface, options.looping.lockdown) {
+        return Err(RobotFailure::LockedInterface { interface: interface.clone() }.into());
+    }
+
+    let has_joints = motion(&bus_cell(options), options.looping.period)?.is_some();
+    let mut words = owned(&["onbeat", if has_joints { "robot" } else { "bus" }, "run", &file]);
+    if has_joints {
+        words.extend(trajectory.into_iter().flat_map(|it| option("trajectory", it)));
+        if options.exchange == BusExchange::SameCycle {
+            words.push("--same-cycle".to_owned());
+        }
+    }
+    let has_wire = !has_joints || interface.is_some();
+    words.extend(interface.into_iter().flat_map(|it| option("interface", it)));
+    words.extend(wire.filter(|_| has_wire).into_iter().flat_map(|it| option("wire", it)));
+    if !has_joints {
+        words.extend(owned(&["--", "--exchange", &exchange]));
+    }
+    Ok(words)
+}
+
+/// Refuses devices that no cell could send to, and options of a bus; returns the command that
+/// measures these round trips.
 fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     let of_bus = [
         (options.file.is_some(), "FILE"),
@@ -124,59 +118,54 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
         (options.device_delay.is_some(), "--device-delay"),
         (options.wire.is_some(), "--wire"),
     ];
-    if let Some(&(_, option)) = of_bus.iter().find(|(is_given, _)| *is_given) {
-        return Err(RobotFailure::NotWith { option, with: "rtt" }.into());
-    }
+    refuse("rtt", &of_bus)?;
 
-    let looping = &options.looping;
-    let of_loop = crate::cmd::looping::setting(looping, crate::cmd::looping::WITHOUT_TUNING, 0);
+    let of_loop = setting(&options.looping, WITHOUT_TUNING, 0);
     rtt::admit_cell(&of_loop, &round_trips(options)).map_err(RunError::from)?;
-    let mut words: Vec<String> = ["onbeat", "measure", "rtt"].map(str::to_owned).into();
-    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
-    options.to.clone().into_iter().for_each(|to| option("to", to));
+    let mut words = owned(&["onbeat", "measure", "rtt"]);
+    words.extend(options.to.clone().into_iter().flat_map(|to| option("to", to)));
     if options.devices != 1 {
-        option("devices", options.devices.to_string());
+        words.extend(option("devices", options.devices.to_string()));
     }
-    if looping.period != PERIOD_NS {
-        option("period", format!("{}us", looping.period as f64 / 1e3));
-    }
-    if options.priority != PRIORITY {
-        option("priority", options.priority.to_string());
-    }
-    options.cpu.into_iter().for_each(|cpu| option("cpu", cpu.to_string()));
     Ok(words)
 }
 
-/// Refuses options that a chain has no use for; returns the command that measures it alone, without
-/// tuning and load.
+/// Refuses options that a chain has no use for; returns the command that measures it.
 fn admitted_chain(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     let of_others = [
         (options.to.is_some(), "--to"),
         (options.interface.is_some(), "--interface"),
         (options.trajectory.is_some(), "--trajectory"),
     ];
-    if let Some(&(_, option)) = of_others.iter().find(|(is_given, _)| *is_given) {
-        return Err(RobotFailure::NotWith { option, with: "chain" }.into());
-    }
+    refuse("chain", &of_others)?;
 
-    let looping = &options.looping;
-    let us = |ns: u64| format!("{}us", ns as f64 / 1e3);
-    let mut words: Vec<String> =
-        ["onbeat", "measure", "chain", "--with", "bus"].map(str::to_owned).into();
-    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
-    options.file.clone().into_iter().for_each(|file| option("devices", file));
+    let mut words = owned(&["onbeat", "measure", "chain", "--with", "bus"]);
+    words.extend(options.file.clone().into_iter().flat_map(|file| option("devices", file)));
     if options.exchange == BusExchange::SameCycle {
-        option("exchange", options.exchange.word().to_owned());
+        words.extend(option("exchange", options.exchange.word().to_owned()));
     }
-    options.device_delay.into_iter().for_each(|ns| option("device-delay", us(ns)));
-    if looping.period != PERIOD_NS {
-        option("period", us(looping.period));
-    }
-    if options.priority != PRIORITY {
-        option("priority", options.priority.to_string());
-    }
-    options.cpu.into_iter().for_each(|cpu| option("cpu", cpu.to_string()));
+    words.extend(options.device_delay.into_iter().flat_map(|ns| option("device-delay", us(ns))));
     Ok(words)
+}
+
+/// Refuses the first of these options that is given.
+fn refuse(with: &'static str, options: &[(bool, &'static str)]) -> Result<(), Failure> {
+    match options.iter().find(|(is_given, _)| *is_given) {
+        Some(&(_, option)) => Err(RobotFailure::NotWith { option, with }.into()),
+        None => Ok(()),
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn option(name: &str, value: String) -> [String; 2] {
+    [format!("--{name}"), value]
+}
+
+fn us(ns: u64) -> String {
+    format!("{}us", ns as f64 / 1e3)
 }
 
 /// Returns the motion controller of a cell; `None` for a segment without drives.
