@@ -6,7 +6,7 @@ mod queue;
 pub(super) mod resume;
 pub(super) mod robot;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -146,22 +146,11 @@ pub(super) fn measured(
 
     let dir = NewRunDir::create(&options.output.out)?;
     let planned = resume::plan_file(kind, options, plan);
-    let job = BenchJob {
-        planned: &planned.plan,
-        plan,
-        quiet: options.quiet || options.output.json,
-        screen: options.screen.screen && !options.quiet,
-        dir: dir.path(),
-        total_s: plan.duration.as_secs_f64(),
-    };
+    let total_s = plan.duration.as_secs_f64();
+    let job = BenchJob { options, planned: &planned.plan, plan, dir: dir.path(), total_s };
+    let begin = || runs::begin(&dir);
     let written = planned.write(dir.path()).map_err(Failure::from);
-    let view = RefCell::new(BesideView::new(&options.beside_view, Some(plan.cpu)));
-    let begin = || {
-        runs::begin(&dir);
-        view.borrow_mut().begin(dir.path());
-    };
-    let conducted = written.and_then(|()| conducted(&job, None, interruptions, &begin));
-    view.into_inner().end();
+    let conducted = written.and_then(|()| conducted(&job, None, interruptions, begin));
     runs::keep_if_begun(&dir, conducted)?;
     Ok(dir.path().to_owned())
 }
@@ -192,51 +181,37 @@ fn resumed(
     let rest = unfinished.rest(&plan)?;
     advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
 
-    let taken_up = OnceCell::new();
-    let view = RefCell::new(BesideView::new(&today.beside_view, Some(plan.cpu)));
     let take_up = || {
-        view.borrow_mut().begin(&dir);
-        taken_up.get_or_init(|| {
-            if let Err(why) = run_dir::take_up(&today.output.out, &dir.join(BENCH_FILE)) {
-                advise(Tone::Careful, &why.to_string());
-            }
-        });
+        if let Err(why) = run_dir::take_up(&today.output.out, &dir.join(BENCH_FILE)) {
+            advise(Tone::Careful, &why.to_string());
+        }
     };
 
-    let job = BenchJob {
-        planned: &planned,
-        plan: &plan,
-        quiet: today.quiet || today.output.json,
-        screen: today.screen.screen && !today.quiet,
-        dir: &dir,
-        total_s: rest.estimate_s,
-    };
-    let conducted = conducted(&job, Some(unfinished), interruptions, &take_up);
-    view.into_inner().end();
-    conducted?;
+    let (options, total_s) = (today, rest.estimate_s);
+    let job = BenchJob { options, planned: &planned, plan: &plan, dir: &dir, total_s };
+    conducted(&job, Some(unfinished), interruptions, take_up)?;
     Ok(dir)
 }
 
 /// A bench of this command.
 struct BenchJob<'j> {
+    /// Of this command; of a bench that is resumed they say how it is shown.
+    options: &'j BenchOptions,
     planned: &'j PlannedBench,
     plan: &'j BenchPlan,
-    quiet: bool,
-    /// Whether the figures so far are drawn.
-    screen: bool,
     dir: &'j Path,
     /// Estimate of the time that this process measures, in seconds.
     total_s: f64,
 }
 
-/// Conducts a bench; `begin` is called, repeatedly, once the bench can no longer be refused.
+/// Conducts a bench; `begin` is called once the bench can no longer be refused.
 fn conducted(
     job: &BenchJob<'_>,
     unfinished: Option<UnfinishedBench>,
     interruptions: &Interruptions,
-    begin: &dyn Fn(),
+    begin: impl FnOnce(),
 ) -> Result<(), Failure> {
-    let BenchJob { planned, plan, quiet, screen, dir, total_s } = job;
+    let BenchJob { options, planned, plan, dir, total_s } = *job;
     let program = std::env::current_exe().map_err(Common::OwnProgram)?;
     let cell = || {
         let mut command = Command::new(&program);
@@ -244,11 +219,17 @@ fn conducted(
         command
     };
     let carrier = carrier(planned.load_dir())?;
-    let mut view = BenchView::new(plan, *total_s, *quiet, Screen::begin(dir, *screen));
+    let screen = Screen::begin(dir, options.screen.screen && !options.quiet);
+    let mut view = BenchView::new(plan, total_s, options.quiet || options.output.json, screen);
+    let mut browser = BesideView::new(&options.beside_view, Some(plan.cpu));
+    let mut begin = Some(begin);
     let approaching = RefCell::new(String::new());
     let mut report = |happening: CampaignEvent<'_>| {
-        if matches!(happening, CampaignEvent::Running { .. } | CampaignEvent::Block { .. }) {
+        if matches!(happening, CampaignEvent::Running { .. } | CampaignEvent::Block { .. })
+            && let Some(begin) = begin.take()
+        {
             begin();
+            browser.begin(dir);
         }
         view.approaching.clone_from(&approaching.borrow());
         view.show(&happening);
@@ -266,6 +247,7 @@ fn conducted(
     let conducted = conduct(plan, unfinished, conditions);
     drop(prompt);
     view.finish();
+    browser.end();
     conducted.map_err(|why| match why {
         BenchError::Tune(why @ (TuneError::Busy(_) | TuneError::Shielded { .. })) => {
             Common::Occupied(why).into()
