@@ -233,49 +233,30 @@ fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
 
 /// Returns the value of an option, so that `2m` and `120s` are the same.
 fn value(options: &BenchOptions, plan: &BenchPlan, id: &str) -> Option<String> {
-    let BenchOptions { looping, limit, .. } = options;
+    /// The fields of these structs, whose options have their names.
+    macro_rules! field {
+        ($($of:expr => $($name:ident)*;)*) => {
+            match id {
+                $($(stringify!($name) => Some(format!("{:?}", $of.$name)),)*)*
+                _ => None,
+            }
+        };
+    }
 
-    Some(match id {
-        "command" => format!("{:?}", options.command),
-        "thread" => format!("{:?}", options.thread),
-        "duration" => format!("{:?}", options.duration),
-        "tunings" | "what" | "tuning" => format!("{:?}", options.tunings),
-        "plan" => format!("{:?}", options.plan),
-        "loads" | "load" => format!("{:?}", options.loads),
-        "touch" => format!("{:?}", plan.task),
+    match id {
+        "what" | "tuning" => Some(format!("{:?}", options.tunings)),
+        "load" => Some(format!("{:?}", options.loads)),
+        "touch" => Some(format!("{:?}", plan.task)),
         // The series that is compared is in the files whichever it is.
-        "on" => String::new(),
-        "load_dir" => format!("{:?}", options.load_dir),
-        "order" => format!("{:?}", options.order),
-        "cpu" => format!("{:?}", options.cpu),
-        "cpus" => format!("{:?}", options.cpus),
-        "priority" => format!("{:?}", options.priority),
-        "with" => format!("{:?}", options.with),
-        "file" => format!("{:?}", options.file),
-        "interface" => format!("{:?}", options.interface),
-        "wire" => format!("{:?}", options.wire),
-        "exchange" => format!("{:?}", options.exchange),
-        "trajectory" => format!("{:?}", options.trajectory),
-        "device_delay" => format!("{:?}", options.device_delay),
-        "to" => format!("{:?}", options.to),
-        "devices" => format!("{:?}", options.devices),
-        "spin" => format!("{:?}", options.spin),
-        "no_causes" => format!("{:?}", options.no_causes),
-        "seed" => format!("{:?}", options.seed),
-        "period" => format!("{:?}", looping.period),
-        "work" => format!("{:?}", looping.work),
-        "deadline" => format!("{:?}", looping.deadline),
-        "on_overrun" => format!("{:?}", looping.on_overrun),
-        "phase" => format!("{:?}", looping.phase),
-        "spikes_over" => format!("{:?}", looping.spikes_over),
-        "dma_latency" => format!("{:?}", looping.dma_latency),
-        "lockdown" => format!("{:?}", looping.lockdown),
-        "limit" => format!("{:?}", limit.limit),
-        "at" => format!("{:?}", limit.at),
-        "limit_on" => format!("{:?}", limit.limit_on),
-        "until" => format!("{:?}", options.until),
-        _ => return None,
-    })
+        "on" => Some(String::new()),
+        _ => field! {
+            options => command thread duration tunings plan loads load_dir order cpu cpus priority
+                with file interface wire exchange trajectory device_delay to devices spin no_causes
+                seed until;
+            options.looping => period work deadline on_overrun phase spikes_over dma_latency lockdown;
+            options.limit => limit at limit_on;
+        },
+    }
 }
 
 #[cfg(test)]
