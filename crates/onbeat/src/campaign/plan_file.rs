@@ -1,9 +1,7 @@
 //! The plan of a bench in the directory of its run: what it is resumed by.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use onbeat_host::foreign::{Opening, TrustedOwner};
@@ -11,6 +9,8 @@ pub use onbeat_record::run_dir::PLAN_FILE;
 use onbeat_record::run_dir::runs_named;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use super::store::{StoreError, write_whole};
 
 const SCHEMA: &str = "onbeat.plan/1";
 /// A larger file is no plan.
@@ -42,15 +42,8 @@ pub struct PlannedOption {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
     /// The file could not be read or written.
-    #[error("cannot {what} {}: {source}", path.display())]
-    System {
-        /// `read` or `write`.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] StoreError),
     /// No plan is beside the run files: it was lost, or a version that kept none began the run.
     #[error(
         "{} cannot be resumed: it has no plan.json beside its run files, so it was lost or a version of onbeat that kept none began it; \
@@ -95,18 +88,8 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
     /// [`PlanFileError::System`].
     pub fn write(&self, dir: &Path) -> Result<(), PlanFileError> {
         let path = dir.join(PLAN_FILE);
-        let failed = |source| PlanFileError::System { what: "write", path: path.clone(), source };
-        let text = serde_json::to_string_pretty(self).map_err(io::Error::from).map_err(failed)?;
-        let partial = path.with_extension("partial");
-        let write = || {
-            // Writable by its owner alone, whatever the umask: the reader trusts no other.
-            let mut new = OpenOptions::new();
-            let mut file = new.write(true).create_new(true).mode(0o644).open(&partial)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&partial, &path)
-        };
-        write().inspect_err(|_| drop(fs::remove_file(&partial))).map_err(failed)
+        let text = serde_json::to_string_pretty(self).map_err(io::Error::from);
+        Ok(write_whole(&path, &text.map_err(StoreError::writing(&path))?)?)
     }
 
     /// Reads the plan of a run that `kind` began; `None` for one of another kind.
@@ -122,7 +105,7 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 return Err(PlanFileError::Older { dir: dir.to_owned() });
             }
-            Err(source) => return Err(PlanFileError::System { what: "read", path, source }),
+            Err(why) => return Err(StoreError::reading(&path)(why).into()),
         };
 
         let not_valid = |reason: String| PlanFileError::NotValid { dir: dir.to_owned(), reason };
@@ -184,6 +167,7 @@ pub struct FoundRun<P, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

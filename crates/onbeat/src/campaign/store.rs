@@ -1,7 +1,8 @@
 //! Results on disk: a directory for each cell, complete or absent, with a record of what it is.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -101,9 +102,7 @@ impl ResultStore {
     /// [`StoreError::System`].
     pub fn write(&self, name: &Path, content: &impl Serialize) -> Result<(), StoreError> {
         let path = self.path.join(name);
-        let partial = path.with_extension("partial");
-        fs::write(&partial, json(content, &path)?).map_err(StoreError::writing(&partial))?;
-        fs::rename(&partial, &path).map_err(StoreError::writing(&path))
+        write_whole(&path, &json(content, &path)?)
     }
 
     /// Stores a record in directory `place` of the store, with the files that `fill` writes beside
@@ -148,6 +147,22 @@ impl ResultStore {
         remove_if_there(&target)?;
         fs::rename(directory, &target).map_err(StoreError::writing(&target))
     }
+}
+
+/// Writes a file, whole and synced to disk, or not at all.
+pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), StoreError> {
+    let partial = path.with_extension("partial");
+    // Of a process that was killed.
+    let _ = fs::remove_file(&partial);
+    let write = || {
+        // Writable by its owner alone, whatever the umask: the reader of a plan trusts no other.
+        let mut new = OpenOptions::new();
+        let mut file = new.write(true).create_new(true).mode(0o644).open(&partial)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&partial))).map_err(StoreError::writing(path))
 }
 
 fn remove_if_there(directory: &Path) -> Result<(), StoreError> {

@@ -253,7 +253,8 @@ fn value(options: &BenchOptions, plan: &BenchPlan, id: &str) -> Option<String> {
             options => command thread duration tunings plan loads load_dir order cpu cpus priority
                 with file interface wire exchange trajectory device_delay to devices spin no_causes
                 seed until;
-            options.looping => period work deadline on_overrun phase spikes_over dma_latency lockdown;
+            options.looping => period work deadline on_overrun phase spikes_over dma_latency
+                lockdown;
             options.limit => limit at limit_on;
         },
     }
