@@ -15,13 +15,16 @@ use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::probe::resume::{ResumePoint, ResumeTime};
 use crate::probe::{self, Origin};
 
-/// Opens a run file to resume it; `None` where it does not exist, or was cut off in its header, so
-/// that nothing was measured.
-pub(super) fn past_of(path: &Path) -> Result<Option<Past>, RunFileError> {
+/// Has `open` open a run file to resume it; `None` where it does not exist, or was cut off in its
+/// header, so that nothing was measured.
+pub(super) fn past_of(
+    path: &Path,
+    open: fn(&Path) -> Result<Past, RunFileError>,
+) -> Result<Option<Past>, RunFileError> {
     if !path.exists() {
         return Ok(None);
     }
-    match Past::open(path) {
+    match open(path) {
         Ok(past) => Ok(Some(past)),
         Err(RunFileError::Foreign { .. }) => Ok(None),
         Err(why) => Err(why),

@@ -56,7 +56,7 @@ impl UnfinishedBench {
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while the bench is alive.
     pub fn open(dir: &Path) -> Result<Option<Self>, RunFileError> {
-        let Some(file) = past_of(&dir.join(BENCH_FILE))? else { return Ok(None) };
+        let Some(file) = past_of(&dir.join(BENCH_FILE), Past::open)? else { return Ok(None) };
         if file.header.probe != "bench" || file.ended == Some(EndReason::Complete) {
             return Ok(None);
         }
@@ -184,26 +184,19 @@ impl MeasuredBench {
 impl MeasuredCell {
     /// Reads the file of a cell; `None` for a cell that has none, or one without a header.
     fn read(path: &Path) -> Result<Option<Self>, RunFileError> {
-        if !path.exists() {
-            return Ok(None);
-        }
-
-        let mut opened = Past::open_at_whole_block(path);
+        let open = || past_of(path, Past::open_at_whole_block);
+        let mut opened = open();
         for _ in 0..MOST_LOOKS {
             let Err(RunFileError::BeingWritten { .. }) = opened else { break };
             thread::sleep(LOOK_EVERY);
-            opened = Past::open_at_whole_block(path);
+            opened = open();
         }
 
-        match opened {
-            Ok(past) => Ok(Some(Self {
-                blocks: past.next_block,
-                has_dropped: past.dropped.is_some(),
-                has_closing_line: past.ended.is_some(),
-                last_t: past.last_t,
-            })),
-            Err(RunFileError::Foreign { .. }) => Ok(None),
-            Err(why) => Err(why),
-        }
+        Ok(opened?.map(|past| Self {
+            blocks: past.next_block,
+            has_dropped: past.dropped.is_some(),
+            has_closing_line: past.ended.is_some(),
+            last_t: past.last_t,
+        }))
     }
 }

@@ -181,14 +181,7 @@ impl BenchConductor<'_> {
 
         let grant = self.shielding.prepare(&self.plan.shield(), &pids)?;
         if !grant.granted {
-            let why = grant.refusal();
-            let mut slots = std::mem::take(&mut self.slots);
-            let shielded =
-                slots.iter_mut().filter(|slot| is_shielded(&slot.tuning) && slot.why_not.is_none());
-            let refused =
-                shielded.map(|slot| self.refuse(slot, why.clone())).collect::<Result<Vec<()>, _>>();
-            self.slots = slots;
-            refused?;
+            self.refuse_where(is_shielded, &grant.refusal())?;
         }
 
         for line in self.shielding.words() {
@@ -206,17 +199,25 @@ impl BenchConductor<'_> {
         }
 
         let plan = self.plan;
-        let changes = |slot: &CellSlot| {
-            plan.settings_of(&slot.tuning).any(|setting| !setting.plan.steps.is_empty())
+        let changes = |tuning: &CellTuning| {
+            plan.settings_of(tuning).any(|setting| !setting.plan.steps.is_empty())
         };
+        self.refuse_where(changes, "changing settings of the host needs root")
+    }
+
+    /// Marks the cells of these tunings as not permitted.
+    fn refuse_where(
+        &mut self,
+        is_refused: impl Fn(&CellTuning) -> bool,
+        why: &str,
+    ) -> Result<(), BenchError> {
         let mut slots = std::mem::take(&mut self.slots);
         let refused = slots
             .iter_mut()
-            .filter(|slot| changes(slot) && slot.why_not.is_none())
-            .map(|slot| self.refuse(slot, "changing settings of the host needs root".to_owned()))
-            .collect::<Result<Vec<()>, _>>();
+            .filter(|slot| slot.why_not.is_none() && is_refused(&slot.tuning))
+            .try_for_each(|slot| self.refuse(slot, why.to_owned()));
         self.slots = slots;
-        refused.map(|_| ())
+        refused
     }
 
     /// Marks a cell as not permitted: its process ends, and its run file, without samples, is

@@ -28,13 +28,13 @@ impl UnfinishedTurns {
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
     pub fn open(dir: &Path, plan: &TurnsPlan) -> Result<Option<Self>, RunFileError> {
-        let Some(bench) = past_of(&dir.join(BENCH_FILE))? else { return Ok(None) };
+        let Some(bench) = past_of(&dir.join(BENCH_FILE), Past::open)? else { return Ok(None) };
         let Some(tuning) =
             RunFile::read(&bench.path)?.bench.and_then(|bench| bench.tunings.first().cloned())
         else {
             return Ok(None);
         };
-        let runs = plan.file_names().into_iter().map(|name| past_of(&dir.join(name)));
+        let runs = plan.file_names().into_iter().map(|name| past_of(&dir.join(name), Past::open));
         let pasts = runs.collect::<Result<Vec<_>, _>>()?;
         let unfinished = Self { bench, tuning, pasts };
         let is_whole =
