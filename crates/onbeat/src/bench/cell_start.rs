@@ -5,16 +5,17 @@
 //! ([`super::cell::CellRequest`]).
 
 use std::io::{self, BufRead, Write};
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use onbeat_rt::Instant;
-use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
+use super::cell_tuning::LoopOptions;
+use super::measurement::MeasurementError;
+use super::run_tuning::RunTuningError;
 use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
-use onbeat_host::thread::{Grant, set_oom_score};
+use onbeat_host::thread::Grant;
 use onbeat_record::{Cell, Past, Series};
 
 /// The version of this onbeat.
@@ -25,6 +26,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// All that a cell's process has to know before its first block.
 ///
 /// ```
+/// use onbeat::bench::LoopOptions;
 /// use onbeat::bench::cell_start::{CellStart, CellTask};
 /// use onbeat::probe::Setting;
 /// use onbeat::record::Cell;
@@ -38,8 +40,7 @@ const MOST_BYTES: u64 = 1 << 20;
 ///     origin_ns: 0,
 ///     task: CellTask::Timer,
 ///     setting: Setting::new(1_000_000),
-///     timer_slack_ns: None,
-///     oom_score: None,
+///     options: LoopOptions::default(),
 ///     explain: false,
 ///     resume: None,
 /// };
@@ -68,10 +69,9 @@ pub struct CellStart {
     pub task: CellTask,
     /// How the loop runs, with the tuning of the cell.
     pub setting: Setting,
-    /// Timer slack of the loop's thread, in nanoseconds; `None` leaves the kernel's default.
-    pub timer_slack_ns: Option<u64>,
-    /// OOM score of the process of the cell; `None` leaves the bench's.
-    pub oom_score: Option<i32>,
+    /// What the tuning of the cell changes of the loop; the setting has all of it but timer slack
+    /// and OOM score.
+    pub options: LoopOptions,
     /// Whether the cell asks the bench to explain spikes.
     pub explain: bool,
     /// Where the run file is resumed; `None` creates it.
@@ -208,30 +208,23 @@ impl CellStart {
     /// complete block; `grants` were made before, `series` are those of the probe.
     ///
     /// # Errors
-    /// As [`Run::open`] and [`Run::resume_at`].
-    pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, RunError> {
-        if let Some(slack) = self.timer_slack_ns.and_then(NonZeroU64::new) {
-            // The loop's thread inherits it.
-            set_current_timer_slack(Some(slack)).map_err(|why| RunError::Thread(why.into()))?;
-        }
-
-        if let Some(score) = self.oom_score {
-            set_oom_score(score).map_err(RunError::Thread)?;
-        }
-
+    /// As [`Run::open`] and [`Run::resume_at`], and [`RunTuningError::Loop`].
+    pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, MeasurementError> {
+        self.options.set(&self.cell.tuning).map_err(RunTuningError::from)?;
         let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);
         header.cell = Some(self.cell.clone());
         header.grants = grants;
         let setting = self.setting.clone();
-        match self.resume.clone() {
+        Ok(match self.resume.clone() {
             Some(point) => {
-                Run::resume_at(Past::open_at_whole_block(&self.file)?, header, setting, point)
+                let past = Past::open_at_whole_block(&self.file).map_err(RunError::from)?;
+                Run::resume_at(past, header, setting, point)?
             }
             None => {
                 let origin = Instant::from_ns(self.origin_ns);
-                Run::open(Destination { path: &self.file, header, origin }, setting)
+                Run::open(Destination { path: &self.file, header, origin }, setting)?
             }
-        }
+        })
     }
 }
 
@@ -296,8 +289,11 @@ mod tests {
                 wire: Some("xdp".to_owned()),
             }),
             setting: Setting::new(250_000),
-            timer_slack_ns: Some(1),
-            oom_score: Some(-1000),
+            options: LoopOptions {
+                timer_slack_ns: Some(1),
+                oom_score: Some(-1000),
+                ..LoopOptions::default()
+            },
             explain: true,
             resume: Some(ResumePoint::now(0.0, 0.5)),
         }

@@ -3,19 +3,16 @@
 //!
 //! A run that is killed leaves its changes in the journal; the next start of onbeat undoes them.
 
-use std::io;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
-use rustix::thread::set_current_timer_slack;
 
-use super::cell_tuning::{CellTuning, LoopOptions};
+use super::cell_tuning::{CellTuning, LoopOptions, LoopOptionsError};
 use super::host_settings::{HostSetting, SettingError};
 use super::shielding::Shielding;
 use crate::probe::Setting;
-use onbeat_host::thread::{Grant, set_oom_score};
+use onbeat_host::thread::Grant;
 
 /// A tuning, with everything that this machine needs to make it.
 #[derive(Clone, Debug)]
@@ -53,24 +50,9 @@ pub enum RunTuningError {
     /// A setting of the host could not be made or undone.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The timer slack of the loop's thread could not be set.
-    #[error("tuning {tuning}: the timer slack of the loop cannot be set: {source}")]
-    TimerSlack {
-        /// The tuning.
-        tuning: CellTuning,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The OOM score of the loop's process could not be set.
-    #[error(
-        "tuning {tuning}: /proc/self/oom_score_adj cannot be written: {source}; a smaller score takes root (CAP_SYS_RESOURCE)"
-    )]
-    OomScore {
-        /// The tuning.
-        tuning: CellTuning,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    /// An option of the loop could not be set.
+    #[error(transparent)]
+    Loop(#[from] LoopOptionsError),
 }
 
 impl RunTuning {
@@ -118,22 +100,7 @@ impl RunTuning {
             return Err(not_permitted("changing settings of the host needs root".to_owned()));
         }
 
-        if let Some(slack) = options.timer_slack_ns.and_then(NonZeroU64::new) {
-            // The loop's thread inherits it.
-            let refused = |source: rustix::io::Errno| RunTuningError::TimerSlack {
-                tuning: self.tuning.clone(),
-                source: source.into(),
-            };
-            set_current_timer_slack(Some(slack)).map_err(refused)?;
-        }
-
-        if let Some(score) = options.oom_score {
-            set_oom_score(score).map_err(|source| RunTuningError::OomScore {
-                tuning: self.tuning.clone(),
-                source,
-            })?;
-        }
-
+        options.set(&self.tuning.to_string())?;
         let mut grants = Vec::new();
         if options.letters.shield {
             let grant =

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use onbeat::bench::LoopOptions;
 use onbeat::bench::cell::{CellReply, CellRequest, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
 use onbeat::probe::description::{Companion, OnGrid, Parts, ProbeError};
@@ -91,8 +92,7 @@ fn served(ends_blocks: Flow, blocks: &'static [u64]) -> (Vec<&'static str>, RunF
         origin_ns: 0,
         task: CellTask::Timer,
         setting: Setting::new(1_000_000),
-        timer_slack_ns: None,
-        oom_score: None,
+        options: LoopOptions::default(),
         explain: false,
         resume: None,
     };

@@ -137,8 +137,7 @@ impl BenchConductor<'_> {
             origin_ns: self.file.origin().at.as_ns(),
             task: self.plan.task.clone(),
             setting: Setting { limit: self.plan.limit, ..self.plan.tuned_on(cell.cpu, tuning) },
-            timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
-            oom_score: self.plan.options(tuning).oom_score,
+            options: self.plan.options(tuning),
             explain: self.explainer.is_some(),
             resume: self.file.point().filter(|_| has_file).cloned(),
         };
