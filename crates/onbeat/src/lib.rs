@@ -62,6 +62,7 @@ pub mod bench;
 pub mod campaign;
 mod control_loop;
 pub mod inject;
+mod json_lines;
 pub mod load;
 mod near_word;
 pub mod probe;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cell_start::CellStart;
+use crate::json_lines;
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Interruptions, Run, RunError, SpikeExplainer};
 use onbeat_cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
@@ -74,10 +75,6 @@ pub struct CellServer {
     pub explain: bool,
 }
 
-/// Measures one block into the recorder of a run.
-pub type MeasureBlock<'m, E> =
-    dyn FnMut(&mut Run, &BlockPlan<'_>, &Interruptions) -> Result<(), E> + 'm;
-
 impl CellServer {
     /// Runs blocks of a loop in this process on request until `requests` end, then closes the run
     /// file. `parts` are the probe: loop, figures, companion.
@@ -101,8 +98,8 @@ impl CellServer {
         })
     }
 
-    /// Has `measure` run blocks on request until `requests` end, where something else than a loop
-    /// of this process is measured; then closes the run file.
+    /// Has `measure` record blocks on request until `requests` end, where something else than a
+    /// loop of this process is measured; then closes the run file.
     ///
     /// # Errors
     /// Those of `measure` and [`RunError`], which the bench receives as [`CellReply::Failed`] as
@@ -111,7 +108,7 @@ impl CellServer {
         self,
         requests: impl io::Read + Send + 'static,
         replies: impl Write + 'static,
-        measure: &mut MeasureBlock<'_, E>,
+        mut measure: impl FnMut(&mut Run, &BlockPlan<'_>, &Interruptions) -> Result<(), E>,
     ) -> Result<(), E> {
         self.serve(requests, replies, |mut run, blocks| {
             let served = blocks.each(|block, interruptions| {
@@ -237,11 +234,7 @@ impl ReplyPipe {
     /// Sends a reply. A bench that does not read any more has died; the end of the requests ends
     /// the cell then.
     fn send(&self, reply: &CellReply) {
-        if let Ok(mut line) = serde_json::to_string(reply) {
-            line.push('\n');
-            let mut pipe = self.0.borrow_mut();
-            let _ = pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush());
-        }
+        let _ = json_lines::write(&mut *self.0.borrow_mut(), reply);
     }
 }
 
@@ -328,34 +321,13 @@ impl CellProcess {
     pub fn start(mut command: Command, start: &CellStart) -> Result<Self, CellError> {
         let name = start.cell.to_string();
         let failed = |source| CellError::Start { cell: name.clone(), source };
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
+        let (output, writer) = io::pipe().map_err(failed)?;
+        let replies = json_lines::receive("onbeat-replies", output).map_err(failed)?;
+        command.stdin(Stdio::piped()).stdout(writer).process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        // The command holds the other end of the pipe open.
+        drop(command);
         let mut requests = child.stdin.take();
-        let output = child.stdout.take();
-        let (sender, replies) = mpsc::channel();
-        let listen = move || {
-            for line in
-                output.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok)
-            {
-                if let Ok(reply) = serde_json::from_str::<CellReply>(&line)
-                    && sender.send(reply).is_err()
-                {
-                    break;
-                }
-            }
-        };
-
-        if let Err(why) = thread::Builder::new().name("onbeat-replies".to_owned()).spawn(listen) {
-            // It has recorded nothing yet, and nobody would read its replies.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(failed(why));
-        }
-
         if let Some(pipe) = &mut requests {
             // A process that has ended already is reported below, with its reason or its status.
             let _ = start.write(pipe);
@@ -382,33 +354,13 @@ impl CellProcess {
         self.child.id()
     }
 
-    /// Requests a block; [`CellProcess::reply`] returns [`CellReply::Done`] when it is complete.
+    /// Requests a block, which ends with [`CellReply::Done`], or sends what [`CellReply::Late`] and
+    /// [`CellReply::Around`] wait for.
     ///
     /// # Errors
     /// [`CellError`], when the process has ended.
-    pub fn request_block(&mut self, index: u32, releases: u64) -> Result<(), CellError> {
-        self.request(&CellRequest::Block { index, releases })
-    }
-
-    /// Sends the explanation that [`CellReply::Late`] waits for.
-    ///
-    /// # Errors
-    /// [`CellError`], when the process has ended.
-    pub fn explained(&mut self, explanation: Explanation) -> Result<(), CellError> {
-        self.request(&CellRequest::Explained(explanation))
-    }
-
-    /// Sends the events that [`CellReply::Around`] waits for.
-    ///
-    /// # Errors
-    /// [`CellError`], when the process has ended.
-    pub fn around(&mut self, window: Option<KeptWindow>) -> Result<(), CellError> {
-        self.request(&CellRequest::Window(window))
-    }
-
-    fn request(&mut self, request: &CellRequest) -> Result<(), CellError> {
-        let line = serde_json::to_string(request).unwrap_or_default() + "\n";
-        let sent = self.requests.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
+    pub fn request(&mut self, request: &CellRequest) -> Result<(), CellError> {
+        let sent = self.requests.as_mut().map(|pipe| json_lines::write(pipe, request));
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cell::CellProcess;
+use super::cell::{CellProcess, CellRequest};
 use super::cell_tuning::CellTuning;
 use super::error::BenchError;
 use onbeat_host::thread::{Grant, Privilege};
@@ -25,7 +25,7 @@ impl CellSlot {
     /// Asks the cell for its next block, where it runs.
     pub(super) fn request_block(&mut self, releases: u64) -> Result<(), BenchError> {
         let Some(process) = &mut self.process else { return Ok(()) };
-        process.request_block(self.blocks, releases)?;
+        process.request(&CellRequest::Block { index: self.blocks, releases })?;
         self.blocks += 1;
         Ok(())
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::cell_tuning::LoopOptions;
 use super::measurement::MeasurementError;
 use super::run_tuning::RunTuningError;
+use crate::json_lines;
 use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
 use onbeat_host::thread::Grant;
@@ -184,9 +185,7 @@ impl CellStart {
     /// # Errors
     /// What writing answers.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let line = serde_json::to_string(self)? + "\n";
-        to.write_all(line.as_bytes())?;
-        to.flush()
+        json_lines::write(to, self)
     }
 
     /// Reads the message from the first line of `input`, and nothing behind it.

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::background_load::BackgroundLoad;
-use super::cell::{CellError, CellReply};
+use super::cell::{CellError, CellReply, CellRequest};
 use super::cell_slot::CellSlot;
 use super::conditions::Conditions;
 pub use super::error::BenchError;
@@ -278,9 +278,12 @@ impl<'c> BenchConductor<'c> {
                 // say so.
                 (Some(CellReply::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
                 (Some(CellReply::Late(facts)), Some(explainer)) => {
-                    process.explained(explainer.explain_facts(&facts))?;
+                    let explanation = explainer.explain_facts(&facts);
+                    process.request(&CellRequest::Explained(explanation))?;
                 }
-                (Some(CellReply::Around), Some(explainer)) => process.around(explainer.keep())?,
+                (Some(CellReply::Around), Some(explainer)) => {
+                    process.request(&CellRequest::Window(explainer.keep()))?;
+                }
                 _ => {}
             }
 

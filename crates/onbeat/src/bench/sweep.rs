@@ -6,7 +6,6 @@
 //! of the CPUs, and the utilisation is measured. The number of groups of tasks that wake each other
 //! can rise too; no utilisation is requested for them.
 
-use std::fmt;
 use std::io;
 use std::str::FromStr;
 
@@ -44,7 +43,6 @@ impl Rising {
 /// The loads of a sweep, in rising order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepSteps {
-    typed: String,
     rising: Rising,
     values: Vec<u16>,
 }
@@ -100,17 +98,7 @@ impl FromStr for SweepSteps {
             return Err(wrong());
         }
 
-        Ok(Self {
-            typed: text.to_owned(),
-            rising,
-            values: (from..=to).step_by(usize::from(step)).collect(),
-        })
-    }
-}
-
-impl fmt::Display for SweepSteps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.typed)
+        Ok(Self { rising, values: (from..=to).step_by(usize::from(step)).collect() })
     }
 }
 

@@ -5,10 +5,10 @@
 //! however the starter ends. The carrier writes one [`LoadMessage`] in JSON for each event and one
 //! for the report.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use super::event::{LoadNotice, LoadNoticeKind, LoadReport};
 use super::options::Options;
 use super::run::supervise;
 use super::spec::Load;
+use crate::json_lines;
 use onbeat_host::process::{kill_session, session_identity};
 
 /// Maximum time to start a load: memory is filled and hundreds of processes are forked.
@@ -60,11 +61,7 @@ pub fn serve(
     output: &mut dyn Write,
 ) -> Result<LoadReport, Error> {
     // A starter that no longer reads is gone, which closes its end of the pipe.
-    let mut write = |message: &LoadMessage| {
-        if let Ok(text) = serde_json::to_string(message) {
-            let _ = writeln!(output, "{text}").and_then(|()| output.flush());
-        }
-    };
+    let mut write = |message: &LoadMessage| drop(json_lines::write(output, message));
 
     let outcome = supervise(load, options, input, &mut |event| write(&LoadMessage::Event(event)));
     match &outcome {
@@ -138,30 +135,18 @@ impl RunningLoad {
     /// left then.
     pub fn start(mut carrier: Command) -> Result<Self, RunningError> {
         let program = carrier.get_program().to_string_lossy().into_owned();
-        carrier.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = carrier.spawn().map_err(|why| RunningError::Spawn { program, why })?;
-        let (send, messages) = channel();
-        if let Some(output) = child.stdout.take() {
-            let listen = move || {
-                for text in BufReader::new(output).lines().map_while(Result::ok) {
-                    if let Ok(message) = serde_json::from_str(&text)
-                        && send.send(message).is_err()
-                    {
-                        return;
-                    }
-                }
-            };
-            if let Err(why) =
-                std::thread::Builder::new().name("onbeat-listen".to_owned()).spawn(listen)
-            {
-                // Without a listener it must not start; closing its input ends it, by force if
-                // necessary.
-                drop(Self::new(child, messages));
-                return Err(RunningError::Thread { why });
-            }
-        }
+        let failed = |why| RunningError::Spawn { program: program.clone(), why };
+        let (output, writer) = std::io::pipe().map_err(failed)?;
+        let messages = json_lines::receive("onbeat-listen", output)
+            .map_err(|why| RunningError::Thread { why })?;
+        carrier.stdin(Stdio::piped()).stdout(writer);
+        let mut child = carrier.spawn().map_err(failed)?;
+        // The command holds the other end of the pipe open.
+        drop(carrier);
 
-        let mut running = Self::new(child, messages);
+        let input = child.stdin.take();
+        let (identity, events, last) = (None, Vec::new(), None);
+        let mut running = Self { child, input, messages, identity, events, last };
         let is_start = |message: &LoadMessage| !matches!(message, LoadMessage::Event(event) if !matches!(event.what, LoadNoticeKind::Started { .. }));
         match running.wait_for(START_TIME, is_start)? {
             LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
@@ -170,11 +155,6 @@ impl RunningLoad {
                 Ok(running)
             }
         }
-    }
-
-    fn new(mut child: Child, messages: Receiver<LoadMessage>) -> Self {
-        let input = child.stdin.take();
-        Self { child, input, messages, identity: None, events: Vec::new(), last: None }
     }
 
     /// Returns session and start time of the carrier, for [`kill_session`] at a later start of

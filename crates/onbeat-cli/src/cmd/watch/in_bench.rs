@@ -106,7 +106,7 @@ pub(in crate::cmd) fn serve(
     let server =
         CellServer { run, load: start.cell.load.clone(), interruptions, explain: start.explain };
     let cell = WatchedCell { program, setting: &start.setting };
-    let served = server.serve_blocks(stdin(), stdout(), &mut |run, block, interruptions| {
+    let served = server.serve_blocks(stdin(), stdout(), |run, block, interruptions| {
         cell.block(run, block, interruptions).map_err(|why| in_words(block.index, &why))
     });
     Ok(served.is_ok())
