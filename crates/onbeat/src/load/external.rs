@@ -36,21 +36,13 @@ pub(super) struct LoadRecipe {
     pub(super) directory: Option<PathBuf>,
     /// The Debian package that contains it.
     pub(super) package: &'static str,
-    /// Whether it runs once or repeatedly.
-    pub(super) repeat: Repeat,
+    /// Where it is run repeatedly, the interval at which it is killed with all its processes. One
+    /// that runs once has died when it ends.
+    pub(super) kill_every: Option<Duration>,
     /// The signal that ends it gracefully.
     pub(super) ending: Signal,
     /// Whether its standard output holds figures.
     pub(super) figures: bool,
-}
-
-/// How often a program is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repeat {
-    /// Once; when it ends, the part has died.
-    Once,
-    /// Repeatedly, and killed with all its processes at this interval.
-    KilledEvery(Duration),
 }
 
 /// How a run ended.
@@ -83,20 +75,14 @@ pub(super) struct ExternalProgram {
 impl ExternalProgram {
     /// Starts the program, with `mark` in its environment.
     pub(super) fn start(recipe: LoadRecipe, mark: &str) -> Result<Self, std::io::Error> {
-        let now = Instant::now();
-        let next_kill = match recipe.repeat {
-            Repeat::Once => None,
-            Repeat::KilledEvery(time) => Some(now + time),
-        };
-
         let mut program = Self {
+            next_kill: recipe.kill_every.map(|time| Instant::now() + time),
             recipe,
             mark: mark.to_owned(),
             leader: None,
             watch: None,
             words: None,
             groups: Vec::new(),
-            next_kill,
             killed_by_us: false,
             failures: 0,
             runs: 0,
@@ -146,11 +132,9 @@ impl ExternalProgram {
     /// Returns what the part does.
     pub(super) fn plan(&self) -> String {
         let words = self.command_line();
-        match self.recipe.repeat {
-            Repeat::Once => words,
-            Repeat::KilledEvery(time) => {
-                format!("{words} repeatedly, killed every {} s", time.as_secs())
-            }
+        match self.recipe.kill_every {
+            None => words,
+            Some(time) => format!("{words} repeatedly, killed every {} s", time.as_secs()),
         }
     }
 
@@ -174,10 +158,6 @@ impl ExternalProgram {
         }
     }
 
-    fn keep(&mut self, words: &OutputTail) {
-        self.packets_sent = packets(&words.text()).or(self.packets_sent);
-    }
-
     /// Whether the ended process belongs to this program.
     pub(super) fn owns(&self, ended: &EndedChild) -> bool {
         self.groups.contains(&ended.group)
@@ -195,7 +175,7 @@ impl ExternalProgram {
 
         let last_line = self.last_line();
         (self.leader, self.watch) = (None, None);
-        let over_and_over = self.recipe.repeat != Repeat::Once;
+        let over_and_over = self.recipe.kill_every.is_some();
         if over_and_over {
             // Processes left by failed or killed runs would accumulate.
             signal_group(ended.pid, Signal::KILL);
@@ -217,24 +197,22 @@ impl ExternalProgram {
     fn last_line(&mut self) -> String {
         let Some(mut words) = self.words.take() else { return String::new() };
         words.take();
-        self.keep(&words);
-        words
-            .text()
-            .lines()
-            .rfind(|line| !line.trim().is_empty())
-            .map_or_else(String::new, |line| line.trim().to_owned())
+        let text = String::from_utf8_lossy(&words.kept);
+        self.packets_sent = packets(&text).or(self.packets_sent);
+        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+        last.unwrap_or_default().to_owned()
     }
 
     /// Kills all processes of the run if the interval has passed.
     pub(super) fn kill_if_due(&mut self) {
-        let Repeat::KilledEvery(time) = self.recipe.repeat else { return };
         let now = Instant::now();
-        if self.next_kill.is_some_and(|next| now >= next) {
-            self.next_kill = Some(now + time);
-            if let Some(leader) = self.leader {
-                self.killed_by_us = true;
-                signal_group(leader, Signal::KILL);
-            }
+        if self.next_kill.is_none_or(|next| now < next) {
+            return;
+        }
+        self.next_kill = self.recipe.kill_every.map(|time| now + time);
+        if let Some(leader) = self.leader {
+            self.killed_by_us = true;
+            signal_group(leader, Signal::KILL);
         }
     }
 
@@ -317,10 +295,6 @@ impl OutputTail {
                 Err(_) => return,
             }
         }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.kept).into_owned()
     }
 }
 

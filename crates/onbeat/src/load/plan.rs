@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::builtin::BuiltIn;
 use super::cpu::CpuLoad;
 use super::disk::DiskLoad;
-use super::external::{LoadRecipe, Repeat};
+use super::external::LoadRecipe;
 use super::memory::MemoryLoad;
 use super::network::NetworkLoad;
 use super::options::Options;
@@ -67,18 +67,14 @@ fn paper() -> Vec<PlannedPart> {
     let groups = hackbench_groups(PAPER_GROUPS);
     // hackbench of rt-tests takes the number of groups after -g, and silently ignores a bare
     // number.
-    let hackbench = program(
-        "rt-tests",
-        &["hackbench", "-g", &groups.to_string()],
-        Repeat::KilledEvery(PAPER_KILL),
-    );
+    let hackbench = LoadRecipe {
+        kill_every: Some(PAPER_KILL),
+        ending: Signal::KILL,
+        ..program("rt-tests", &["hackbench", "-g", &groups.to_string()])
+    };
 
-    let mut ping = program(
-        "iputils-ping",
-        &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"],
-        Repeat::Once,
-    );
-    (ping.ending, ping.figures) = (Signal::INT, true);
+    let ping = ["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"];
+    let ping = LoadRecipe { ending: Signal::INT, figures: true, ..program("iputils-ping", &ping) };
 
     let line = |name, implementations: Vec<Implementation>| PlannedPart {
         name,
@@ -103,13 +99,13 @@ fn paper() -> Vec<PlannedPart> {
     ]
 }
 
-fn program(package: &'static str, words: &[&str], repeat: Repeat) -> LoadRecipe {
+fn program(package: &'static str, words: &[&str]) -> LoadRecipe {
     LoadRecipe {
         words: words.iter().map(|word| (*word).to_owned()).collect(),
         directory: None,
         package,
-        repeat,
-        ending: if repeat == Repeat::Once { Signal::TERM } else { Signal::KILL },
+        kill_every: None,
+        ending: Signal::TERM,
         figures: false,
     }
 }
@@ -119,12 +115,12 @@ fn stress_ng(arguments: &str, options: &Options) -> LoadRecipe {
     let words: Vec<&str> = ["stress-ng"].into_iter().chain(arguments.split_whitespace()).collect();
     LoadRecipe {
         directory: Some(options.directory.clone()),
-        ..program("stress-ng", &words, Repeat::Once)
+        ..program("stress-ng", &words)
     }
 }
 
 fn shell(command: &str) -> LoadRecipe {
-    program("dash", &["sh", "-c", command], Repeat::Once)
+    program("dash", &["sh", "-c", command])
 }
 
 /// Returns the built-in part, or the reason why it cannot start.
