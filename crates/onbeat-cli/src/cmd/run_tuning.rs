@@ -3,8 +3,6 @@
 use onbeat::bench::CellTuning;
 use onbeat::bench::run_tuning::RunTuning;
 use onbeat_rt::Wait;
-use onbeat_tune::catalogue::{HostTree, LoopSetup};
-use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::{Failure, host_settings, typed};
 use crate::state::journal_directory;
@@ -25,17 +23,11 @@ pub(super) struct TunedLoop<'t> {
 pub(super) fn resolved(of: &TunedLoop<'_>) -> Result<Option<RunTuning>, Failure> {
     let Some(tuning) = of.tuning else { return Ok(None) };
     let tunings = std::slice::from_ref(tuning);
-    let of_plan = || host_settings::cpu_of_plan(tunings, None);
-    let cpu = of.cpu.or_else(of_plan).unwrap_or_else(|| loop_cpu(&HostTree::live()).cpu);
-
-    let setup = LoopSetup {
-        period_us: i64::try_from(of.period_ns / 1000).unwrap_or(i64::MAX),
-        loop_priority: i64::from(of.priority),
-        ..LoopSetup::on([cpu].into_iter().collect())
-    };
+    let cpu = of.cpu.unwrap_or_else(|| host_settings::cpu_of_loop(tunings, None));
+    let (cpus, timing) = ([cpu].into_iter().collect(), (of.period_ns, of.priority));
     Ok(Some(RunTuning {
         tuning: tuning.clone(),
-        settings: host_settings::resolved(tunings, setup, None)?,
+        settings: host_settings::resolved(tunings, cpus, timing, None)?,
         cpu,
         priority: of.priority,
         spin: Wait::SleepThenSpin { margin_ns: SPIN_NS },

@@ -279,13 +279,9 @@ impl FromStr for CellTuning {
 
 impl fmt::Display for CellTuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letters = self.letters.to_string();
         let has_letters = self.letters != Tuning::default() || self.names.is_empty();
-        let words: Vec<&str> = has_letters
-            .then_some(letters.as_str())
-            .into_iter()
-            .chain(self.names.iter().map(String::as_str))
-            .collect();
+        let letters = has_letters.then(|| self.letters.to_string());
+        let words: Vec<&str> = letters.iter().chain(&self.names).map(String::as_str).collect();
         f.pad(&words.join("+"))
     }
 }

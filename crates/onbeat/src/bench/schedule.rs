@@ -112,9 +112,7 @@ impl Schedule {
         self.turns.retain(|turn| !turn.blocks.is_empty());
         self
     }
-}
 
-impl Schedule {
     /// Returns the schedule without the first blocks of each cell: `done` returns their number for
     /// the indices of load and tuning.
     #[must_use]
@@ -154,6 +152,17 @@ pub struct TooShort {
     cells: usize,
     overhead_s: f64,
     needed_s: f64,
+}
+
+impl TooShort {
+    /// Refuses a time that leaves less than the shortest block for each of `blocks`.
+    fn check(asked_s: f64, cells: usize, overhead_s: f64, blocks: f64) -> Result<(), Self> {
+        if (asked_s - overhead_s) / blocks >= SHORTEST_BLOCK_S {
+            return Ok(());
+        }
+        let needed_s = (overhead_s + blocks * SHORTEST_BLOCK_S).ceil();
+        Err(Self { asked_s, cells, overhead_s, needed_s })
+    }
 }
 
 /// Seconds as they are typed: `12`, `0.5`.
@@ -218,10 +227,7 @@ pub fn plan_at_pace(
 
     let rounds = if lengths(wanted).2 < SHORTEST_BLOCK_S { 1 } else { wanted };
     let (blocks, overhead_s, block_s) = lengths(rounds);
-    if block_s < SHORTEST_BLOCK_S {
-        let needed_s = (overhead_s + blocks * SHORTEST_BLOCK_S).ceil();
-        return Err(TooShort { asked_s: total_s, cells, overhead_s, needed_s });
-    }
+    TooShort::check(total_s, cells, overhead_s, blocks)?;
 
     let mut rng = fastrand::Rng::with_seed(seed);
     let turns = (0..rounds).flat_map(|_| round(tunings, loads, order, &mut rng)).collect();

@@ -166,8 +166,11 @@ impl RunningLoad {
 
     /// Returns the events since the last call, in order, from the start of the load on.
     pub fn events(&mut self) -> Vec<LoadNotice> {
-        while let Ok(message) = self.messages.try_recv() {
-            self.keep(message);
+        for message in self.messages.try_iter() {
+            match message {
+                LoadMessage::Event(event) => self.events.push(event),
+                message => self.last = Some(message),
+            }
         }
         std::mem::take(&mut self.events)
     }
@@ -192,13 +195,6 @@ impl RunningLoad {
             LoadMessage::Report(report) => Ok((report, std::mem::take(&mut self.events))),
             LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
             LoadMessage::Event(_) => Err(RunningError::Lost { killed: 0 }),
-        }
-    }
-
-    fn keep(&mut self, message: LoadMessage) {
-        match message {
-            LoadMessage::Event(event) => self.events.push(event),
-            message => self.last = Some(message),
         }
     }
 

@@ -193,12 +193,6 @@ impl Load {
     /// No added load.
     pub const IDLE: Self = Self { parts: Vec::new() };
 
-    /// Returns the stress mix of the paper's Figure 5.
-    #[must_use]
-    pub fn paper() -> Self {
-        Self { parts: vec![LoadPart::Paper] }
-    }
-
     /// Makes a load of these parts; without parts, it is [`Load::IDLE`].
     ///
     /// # Errors
@@ -351,12 +345,8 @@ impl fmt::Display for Load {
             return f.write_str("idle");
         }
 
-        for (index, part) in self.parts.iter().enumerate() {
-            let plus = if index == 0 { "" } else { "+" };
-            write!(f, "{plus}{part}")?;
-        }
-
-        Ok(())
+        let parts: Vec<String> = self.parts.iter().map(LoadPart::to_string).collect();
+        f.write_str(&parts.join("+"))
     }
 }
 

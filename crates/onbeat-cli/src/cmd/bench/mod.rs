@@ -27,7 +27,7 @@ use onbeat_report::units::{count, time_ns};
 use onbeat_report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
-use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::Common;
@@ -103,12 +103,9 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
         in_bench::admit(&plan)?;
     }
     plan.robot_command = robot::admitted(options)?;
-    let setup = LoopSetup {
-        period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),
-        loop_priority: i64::from(plan.priority),
-        ..LoopSetup::on(plan.shield())
-    };
-    plan.settings = host_settings::resolved(&plan.tunings, setup, options.plan.as_deref())?;
+    let timing = (plan.setting.period_ns, plan.priority);
+    let plan_file = options.plan.as_deref();
+    plan.settings = host_settings::resolved(&plan.tunings, plan.shield(), timing, plan_file)?;
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     plan.tunings.iter().try_for_each(|tuning| plan.tuned(tuning).admit())?;
     scheduled(&plan)?;
@@ -257,8 +254,8 @@ fn conducted(
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
-    let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
-    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(|| loop_cpu(&HostTree::live()).cpu);
+    let chosen = || host_settings::cpu_of_loop(&options.tunings, options.plan.as_deref());
+    let cpu = options.cpu.unwrap_or_else(chosen);
 
     let is_watched = options.limit.limit.is_some()
         && options.order == Order::Interleaved

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LoadTurn, PREPARATION_S, Pace, ROUND_S, SHORTEST_BLOCK_S, Schedule, TooShort};
+use super::{LoadTurn, PREPARATION_S, Pace, ROUND_S, Schedule, TooShort};
 
 /// Length of a block that is aimed at, in seconds: long enough for a percentile of its own, short
 /// enough that neighbours share their background.
@@ -35,10 +35,7 @@ pub(super) fn plan(
     let blocks = f64::from(rows) * cells as f64;
     let overhead_s = fixed_s + f64::from(rows) * per_row_s;
     let block_s = (total_s - overhead_s) / blocks;
-    if block_s < SHORTEST_BLOCK_S {
-        let needed_s = (overhead_s + blocks * SHORTEST_BLOCK_S).ceil();
-        return Err(TooShort { asked_s: total_s, cells, overhead_s, needed_s });
-    }
+    TooShort::check(total_s, cells, overhead_s, blocks)?;
 
     let mut random = fastrand::Rng::with_seed(seed);
     let orders: Vec<Vec<Vec<usize>>> =
