@@ -173,12 +173,7 @@ fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
         left_out: Vec::new(),
     };
 
-    HostSetting {
-        name: PLACEBO.to_owned(),
-        plan,
-        implies: LoopOptions::default(),
-        left_out: Vec::new(),
-    }
+    HostSetting::of_plan(PLACEBO, plan)
 }
 
 /// A plan from a file.
@@ -206,13 +201,11 @@ fn loop_options(plan: &Plan) -> LoopOptions {
     let of_profile = plan.profile.iter().flat_map(|name| catalogue().profile(name));
     let ids = of_profile.map(|record| record.id.as_str());
     let named = plan.left_out.iter().map(|left| left.id.as_str());
-    let options = ids.chain(named).filter_map(LoopOptions::of_id);
+    let all = ids.chain(named).filter_map(LoopOptions::of_id);
+    let mut options = all.fold(LoopOptions::default(), LoopOptions::and);
     // The shield belongs to the letter C: a plan has affinities for it.
-    let without_shield = |mut options: LoopOptions| {
-        options.letters.shield = false;
-        options
-    };
-    without_shield(options.fold(LoopOptions::default(), LoopOptions::and))
+    options.letters.shield = false;
+    options
 }
 
 /// An id of the catalogue, or an alias.

@@ -18,7 +18,7 @@ use onbeat::bench::conduct::{
     BenchConditions, BenchError, BenchPlan, UnfinishedBench, conduct, scheduled,
 };
 use onbeat::bench::schedule::CellOrder;
-use onbeat::campaign::CampaignEvent;
+use onbeat::campaign::{CampaignEvent, PlanFile};
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
@@ -171,7 +171,7 @@ fn resumed(
     today: &BenchOptions,
     interruptions: &Interruptions,
 ) -> Result<PathBuf, Failure> {
-    let FoundBench { dir, unfinished, planned } = found;
+    let FoundBench { dir, unfinished, plan: PlanFile { plan: planned, .. } } = found;
     let plan = BenchPlan { journal: journal_directory(), ..planned.bench.clone() };
     load::check_load_directory(&plan.loads, planned.load_dir(), "--load-dir")?;
     unfinished.check(&plan).map_err(BenchError::from)?;

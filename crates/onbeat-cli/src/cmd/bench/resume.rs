@@ -62,11 +62,7 @@ impl PlannedBench {
 }
 
 /// A bench that is resumed.
-pub(crate) struct FoundBench {
-    pub(crate) dir: PathBuf,
-    pub(crate) unfinished: UnfinishedBench,
-    pub(crate) planned: PlannedBench,
-}
+pub(crate) type FoundBench = FoundRun<PlannedBench, UnfinishedBench>;
 
 /// The plan as it is kept for a later `--resume`.
 pub(crate) fn plan_file(
@@ -97,19 +93,17 @@ pub(crate) fn find(
         |found: &PlanFile<PlannedBench>| !kind.is_literal || changed(&found.options).is_none();
     let open = |path: &Path| Ok::<_, Failure>(UnfinishedBench::open(path.parent().unwrap_or(out))?);
     let found = find_unfinished((out, BENCH_FILE), &kind.words.join(" "), is_same, open)?;
-    if let Some(FoundRun { dir, plan: PlanFile { options, plan: planned, .. }, unfinished }) = found
-    {
-        return match changed(&options) {
-            Some(ChangedOption { option, then, now }) => {
-                Err(Common::ResumedOption { dir, option, then, now }.into())
-            }
-            None => Ok(Some(FoundBench { dir, unfinished, planned })),
-        };
+    let Some(found) = found else {
+        let (noun, out) = (kind.noun, out.display());
+        advise(Tone::Careful, &format!("no unfinished {noun} in {out}: a new one begins"));
+        return Ok(None);
+    };
+    match changed(&found.plan.options) {
+        Some(ChangedOption { option, then, now }) => {
+            Err(Common::ResumedOption { dir: found.dir, option, then, now }.into())
+        }
+        None => Ok(Some(found)),
     }
-
-    let noun = kind.noun;
-    advise(Tone::Careful, &format!("no unfinished {noun} in {}: a new one begins", out.display()));
-    Ok(None)
 }
 
 /// Describes the bench that is resumed.

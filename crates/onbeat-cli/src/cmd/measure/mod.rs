@@ -65,9 +65,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let planned = PlannedMeasurement::new(measure, &asked, releases);
     let (setting, parts) = open_probe(measure, setting)?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
-    let (past, new) = run_to_write(options, &planned)?;
-    let path = file_of(past.as_ref(), new.as_ref(), probe.name);
-
+    let (path, past, new) = run_to_write(measure, &planned)?;
     let shipment = log::RunShipment::start(options, &path)
         .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
     let mut screen = Screen::begin(&path, options.screen.screen);
@@ -148,21 +146,19 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the run to resume, or else the directory of a new one.
+/// Returns the run file, and the run to resume or else the directory of a new one.
 fn run_to_write(
-    options: &MeasureOptions,
+    Measure { probe, options, .. }: &Measure,
     planned: &PlannedMeasurement,
-) -> Result<(Option<Past>, Option<NewRunDir>), Failure> {
+) -> Result<(PathBuf, Option<Past>, Option<NewRunDir>), Failure> {
     let out = &options.output.out;
-    let past = if options.resume { resume::find(out, planned)? } else { None };
-    let new = if past.is_none() { Some(new_run(out, planned)?) } else { None };
-    Ok((past, new))
-}
-
-/// The file of the run: of the one that is resumed, or of the new one.
-fn file_of(past: Option<&Past>, new: Option<&NewRunDir>, probe: &str) -> PathBuf {
-    let new_file = new.map(|new| new.path().join(format!("{probe}{RUN_FILE_ENDING}")));
-    past.map(|past| past.path.clone()).or(new_file).unwrap_or_default()
+    if options.resume
+        && let Some(past) = resume::find(out, planned)?
+    {
+        return Ok((past.path.clone(), Some(past), None));
+    }
+    let new = new_run(out, planned)?;
+    Ok((new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)), None, Some(new)))
 }
 
 /// The seconds that are left to measure.
