@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat::bench::background_load::BackgroundLoadError;
 use onbeat::bench::host_settings::SettingError;
 use onbeat::campaign::{CellFailure, FailureScope, StoreError};
 use onbeat_tune::TuneError;
@@ -54,6 +55,9 @@ pub enum StudyError {
         /// The line of its standard error that says why.
         message: String,
     },
+    /// The load of this machine could not be started.
+    #[error(transparent)]
+    Load(#[from] BackgroundLoadError),
     /// The user stopped the study.
     #[error("the study was stopped")]
     Stopped,
@@ -69,7 +73,9 @@ impl CellFailure for StudyError {
     fn scope(&self) -> FailureScope {
         match self {
             Self::Stopped => FailureScope::Stopped,
-            Self::Outside { .. } | Self::Vm(VmError::Qemu { .. }) => FailureScope::Cell,
+            Self::Outside { .. } | Self::Load(_) | Self::Vm(VmError::Qemu { .. }) => {
+                FailureScope::Cell
+            }
             Self::Vm(why) => why.scope(),
             _ => FailureScope::Campaign,
         }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use onbeat::bench::background_load::BackgroundLoad;
 use onbeat::load::Load;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_tune::CpuList;
@@ -83,7 +84,7 @@ impl StudyBench<'_> {
             Some(probe) => self.foreign_outside(probe, scratch, load)?,
             None => self.latency_outside(scratch, load)?,
         };
-        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let carried = self.host_load(load)?;
         let commands = self.study.commands;
         let answers =
             application::command_outside(self.onbeat, self.loop_cpu(), commands, self.stop);
@@ -106,7 +107,7 @@ impl StudyBench<'_> {
         load: &StudyLoad,
     ) -> Result<StageOutcome, StudyError> {
         let output = scratch.join("output");
-        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let carried = self.host_load(load)?;
         let mut command = Command::new("taskset");
         command.args(["-c", &self.loop_cpu().to_string()]).args(&probe.words);
         let limit = self.study.duration + self.study.limit;
@@ -146,6 +147,13 @@ impl StudyBench<'_> {
             refused: refused_rights(&printed),
             ..StageOutcome::default()
         })
+    }
+
+    /// Starts the host's part of a load, in a process of its own. Dropping it ends it.
+    fn host_load(&self, load: &StudyLoad) -> Result<BackgroundLoad, StudyError> {
+        let mut carrier = Command::new(self.onbeat);
+        carrier.args(["load", "--supervised", &load.host.to_string()]).stderr(Stdio::null());
+        Ok(BackgroundLoad::start(&load.host, Some(carrier))?)
     }
 
     /// Whether the study goes on after an application test, whose failure is in its result.
@@ -226,7 +234,7 @@ impl StudyBench<'_> {
         let has_clock = C::NAME != "free";
         let guest = self.guest(clock, &machine);
 
-        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let carried = self.host_load(load)?;
         let ran = self.run_guest(
             &guest,
             &self.job(load, C::NAME == "virtual"),
@@ -394,33 +402,6 @@ struct GuestRun<C: VmClock> {
     threads: Vec<SeenThread>,
     /// Absent where the guest has no port.
     answers: Option<Answers>,
-}
-
-/// A load on this machine beside a guest, in a process of its own. Dropping it ends it.
-struct HostLoad(Option<Child>);
-
-impl HostLoad {
-    fn start(onbeat: &Path, load: &Load) -> Result<Self, StudyError> {
-        if load.is_idle() {
-            return Ok(Self(None));
-        }
-        let mut command = Command::new(onbeat);
-        command.args(["load", &load.to_string()]).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let child = process::spawn(&mut command, 0).map_err(|error| StudyError::Outside {
-            program: onbeat.display().to_string(),
-            what: "load",
-            status: "an error".to_owned(),
-            message: error.to_string(),
-        })?;
-        Ok(Self(Some(child)))
-    }
-}
-
-impl Drop for HostLoad {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(end);
-    }
 }
 
 /// Ends a process as Ctrl-C does, so that it removes what it made, and waits for it.
