@@ -95,24 +95,25 @@ impl ExchangeHost {
         self.page.word(PageWord::Begun).load(Ordering::Acquire) > self.begun
     }
 
-    /// Makes `count` exchanges.
+    /// Makes `count` exchanges, and ends the program in the guest.
     pub(crate) fn exchange(
         &mut self,
         count: u64,
         stop: &AtomicBool,
     ) -> Result<Vec<PageExchange>, io::ErrorKind> {
-        let mut exchanges = Vec::new();
-        for number in 0..count {
+        let once = |number: u64| {
             if number % ROW == ROW - 1 {
                 std::thread::sleep(PAUSE);
             }
             if stop.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::Interrupted);
             }
-            exchanges.push(self.exchange_once()?);
-        }
-
-        Ok(exchanges)
+            self.exchange_once()
+        };
+        let exchanged = (0..count).map(once).collect();
+        self.begun += 1;
+        self.page.word(PageWord::Request).store(LAST, Ordering::Release);
+        exchanged
     }
 
     fn exchange_once(&mut self) -> Result<PageExchange, io::ErrorKind> {
@@ -129,12 +130,6 @@ impl ExchangeHost {
 
         let stamp = self.page.word(PageWord::Stamp).load(Ordering::Acquire);
         Ok(PageExchange { sent, stamp: Instant::from_ns(stamp), received })
-    }
-
-    /// Ends the program in the guest.
-    pub(crate) fn end(&mut self) {
-        self.begun += 1;
-        self.page.word(PageWord::Request).store(LAST, Ordering::Release);
     }
 }
 
@@ -164,7 +159,6 @@ mod tests {
             for one in exchanges {
                 assert!(one.sent <= one.stamp && one.stamp <= one.received, "{one:?}");
             }
-            host.end();
         }
         answering.join().expect("both programs end");
     }

@@ -2,8 +2,7 @@
 //! readings of both clocks, so that what one board says of the other's clock can be checked.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use onbeat::record::ClockReading;
 use onbeat_rt::Instant;
@@ -12,15 +11,13 @@ use super::error::JoinError;
 use super::exchange::{ExchangeHost, PageExchange};
 use super::page::SharedPage;
 use super::relation::ClockRelation;
-use super::session::{ANSWERING, PAGE, page_arguments};
+use super::session::{ANSWERING, PAGE, exchange, page_arguments};
 use crate::vm::{Guest, GuestResult, Job, RunningGuest, VmClock, WorkDirectory};
 
 /// The socket of the cable in the second guest's directory.
 const CABLE: &str = "cable";
 /// Connects the first guest, and the second one.
 const FIRST_INTERFACE: &str = "ip link set eth0 up && ip address add 10.78.0.1/24 dev eth0";
-/// How often a waiting host looks for an answering guest.
-const PAUSE: Duration = Duration::from_millis(20);
 /// The second guest: its clock is made to run faster by `$1` (65,536 are 1 ppm); the board answers
 /// before its clock is read, and until it has been read again.
 const SECOND_BOARD: &str = r#"ip link set eth0 up && ip address add 10.78.0.2/24 dev eth0 || exit
@@ -93,8 +90,9 @@ impl<C: VmClock> GuestPair<'_, C> {
         // The second board answers from its first exchange on; the first one measures after its own.
         let mut exchanges = [Vec::new(), Vec::new()];
         for guest in [1, 0, 0, 1] {
-            let clock = &mut clocks[guest];
-            exchanges[guest].extend(self.exchange(clock, &mut running[guest], stop)?);
+            let (clock, running) = (&mut clocks[guest], &mut running[guest]);
+            let exchanged = exchange(clock, running, self.exchanges, stop, &mut || Ok(()))?;
+            exchanges[guest].extend(exchanged);
         }
         let relate = |of: &[PageExchange]| ClockRelation::fit(of);
         let relations = [relate(&exchanges[0])?, relate(&exchanges[1])?];
@@ -128,30 +126,6 @@ impl<C: VmClock> GuestPair<'_, C> {
             format!("virtio-net-pci,netdev=cable,mac=52:54:00:00:00:0{}", place + 1),
         ]);
         Ok(guest.start(self.work, job)?)
-    }
-
-    /// Waits until the guest answers, and exchanges clocks with it.
-    fn exchange(
-        &self,
-        clock: &mut ExchangeHost,
-        running: &mut RunningGuest<C>,
-        stop: &AtomicBool,
-    ) -> Result<Vec<PageExchange>, JoinError> {
-        let console = running.directory().join("console.log").display().to_string();
-        let no_answer = |reason| match reason {
-            _ if stop.load(Ordering::Relaxed) => JoinError::Stopped,
-            reason => JoinError::NoAnswer { reason, console: console.clone() },
-        };
-        while !clock.is_guest_there() {
-            if stop.load(Ordering::Relaxed) || running.is_over()? {
-                return Err(no_answer(std::io::ErrorKind::BrokenPipe));
-            }
-            std::thread::sleep(PAUSE);
-        }
-
-        let exchanges = clock.exchange(self.exchanges, stop).map_err(no_answer)?;
-        clock.end();
-        Ok(exchanges)
     }
 }
 

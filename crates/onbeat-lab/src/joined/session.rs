@@ -1,6 +1,7 @@
 //! A guest that measures while the host records: exchanges before, the measurement, exchanges
 //! after.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +21,8 @@ use super::relation::ClockRelation;
 use super::spike::{self, EventCheck, JoinedSpike};
 use super::vcpu::{VcpuThread, off_cpu};
 use crate::vm::{
-    Guest, GuestResult, Job, RunningGuest, ThreadPlan, VmClock, WorkDirectory, place_threads,
+    CONSOLE, Guest, GuestResult, Job, RunningGuest, ThreadPlan, VmClock, WorkDirectory,
+    place_threads,
 };
 
 /// The shared page in the guest's directory, which is QEMU's working directory.
@@ -148,16 +150,14 @@ impl<C: VmClock> GuestTrace<'_, C> {
         let mut recorder = FlightRecorder::open(&setting)?;
         let mut clock = ExchangeHost::new(page);
 
-        let mut exchanges = match self.exchange(&mut clock, &mut running, &mut recorder, stop) {
-            Ok(exchanges) => exchanges,
-            Err(why) => return Err(unanswered(running, stop, why)),
-        };
-        step(TraceStep::Measuring(thread));
-        let after = self.exchange(&mut clock, &mut running, &mut recorder, stop);
-        step(TraceStep::Measured);
-        match after {
-            Ok(after) => exchanges.extend(after),
-            Err(why) => return Err(unanswered(running, stop, why)),
+        let mut exchanges = Vec::new();
+        for done in [TraceStep::Measuring(thread), TraceStep::Measured] {
+            let watch = &mut || recorder.keep_watch().map_err(JoinError::Host);
+            match exchange(&mut clock, &mut running, self.exchanges, stop, watch) {
+                Ok(exchanged) => exchanges.extend(exchanged),
+                Err(why) => return Err(unanswered(running, stop, why)),
+            }
+            step(done);
         }
 
         let relation = ClockRelation::fit(&exchanges)?;
@@ -167,35 +167,6 @@ impl<C: VmClock> GuestTrace<'_, C> {
         let result = running.wait(stop)?;
         result.succeeded()?;
         Ok(JoinedTrace { missing, ..joined(result, relation, (&exchanges, host), thread)? })
-    }
-
-    /// Waits for the guest, reading the host's buffers meanwhile, and exchanges clocks with it.
-    fn exchange(
-        &self,
-        clock: &mut ExchangeHost,
-        running: &mut RunningGuest<C>,
-        recorder: &mut FlightRecorder,
-        stop: &AtomicBool,
-    ) -> Result<Vec<PageExchange>, JoinError> {
-        let console = running.directory().join("console.log").display().to_string();
-        let no_answer = |reason| match reason {
-            _ if stop.load(Ordering::Relaxed) => JoinError::Stopped,
-            reason => JoinError::NoAnswer { reason, console: console.clone() },
-        };
-        while !clock.is_guest_there() {
-            if stop.load(Ordering::Relaxed) {
-                return Err(JoinError::Stopped);
-            }
-            if running.is_over()? {
-                return Err(no_answer(std::io::ErrorKind::BrokenPipe));
-            }
-            recorder.keep_watch()?;
-            std::thread::sleep(READ_EVERY);
-        }
-
-        let exchanges = clock.exchange(self.exchanges, stop).map_err(no_answer)?;
-        clock.end();
-        Ok(exchanges)
     }
 }
 
@@ -268,6 +239,29 @@ impl<C: VmClock> JoinedTrace<C> {
         }
         windows
     }
+}
+
+/// Waits until a guest answers, with `meanwhile` between two looks, and exchanges clocks with it.
+pub(super) fn exchange<C: VmClock>(
+    clock: &mut ExchangeHost,
+    running: &mut RunningGuest<C>,
+    count: u64,
+    stop: &AtomicBool,
+    meanwhile: &mut dyn FnMut() -> Result<(), JoinError>,
+) -> Result<Vec<PageExchange>, JoinError> {
+    let console = running.directory().join(CONSOLE).display().to_string();
+    let no_answer = |reason| match reason {
+        _ if stop.load(Ordering::Relaxed) => JoinError::Stopped,
+        reason => JoinError::NoAnswer { reason, console: console.clone() },
+    };
+    while !clock.is_guest_there() {
+        if stop.load(Ordering::Relaxed) || running.is_over()? {
+            return Err(no_answer(io::ErrorKind::BrokenPipe));
+        }
+        meanwhile()?;
+        std::thread::sleep(READ_EVERY);
+    }
+    clock.exchange(count, stop).map_err(no_answer)
 }
 
 /// Why the exchanges ended early: a guest that is over has sent what its job said.

@@ -332,9 +332,7 @@ impl CommandSender<'_> {
             }
             std::thread::sleep(PAUSE);
         }
-        let exchanged = host.exchange(EXCHANGES, self.stop);
-        host.end();
-        self.exchanges.extend(exchanged?);
+        self.exchanges.extend(host.exchange(EXCHANGES, self.stop)?);
         Ok(())
     }
 
