@@ -22,7 +22,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::relation::ClockRelation;
-use super::spike::window_on_host;
+use super::spike::{merged, window_on_host};
 
 /// Kernel buffer per CPU, in KiB: a busy guest fills a megabyte in 200 ms.
 const BUFFER_KIB: u32 = 4 << 10;
@@ -82,18 +82,8 @@ pub(super) fn recorded_on_host(
 ) -> Result<Window, UnpackError> {
     let text = String::from_utf8_lossy(file);
     let mut windows = text.lines().map(unpack);
-    let mut whole = windows.next().transpose()?.unwrap_or_default();
-    for window in windows {
-        let Window { to, cpus, lost, .. } = window?;
-        whole.to = to;
-        whole.lost.extend(lost);
-        for cpu in cpus {
-            match whole.cpus.iter_mut().find(|known| known.cpu == cpu.cpu) {
-                Some(known) => known.events.extend(cpu.events),
-                None => whole.cpus.push(cpu),
-            }
-        }
-    }
+    let first = windows.next().transpose()?.unwrap_or_default();
+    let whole = windows.try_fold(first, |whole, next| next.map(|next| merged(whole, next)))?;
     Ok(window_on_host(&whole, relation))
 }
 

@@ -179,15 +179,20 @@ pub(super) fn merged(first: Window, second: Window) -> Window {
         match both.cpus.iter_mut().find(|known| known.cpu == cpu.cpu) {
             None => both.cpus.push(cpu),
             Some(known) => {
+                // Windows that follow one another have nothing in common.
+                let begins = cpu.events.first().map_or(second.to, |event| event.at);
+                let common = known.events.partition_point(|other| other.at < begins);
+                let mut tail = known.events.split_off(common);
                 let is_known = |event: &TraceEvent| {
-                    let first = known.events.partition_point(|other| other.at < event.at);
-                    let same = known.events[first..].iter();
+                    let first = tail.partition_point(|other| other.at < event.at);
+                    let same = tail[first..].iter();
                     same.take_while(|other| other.at == event.at).any(|other| other == event)
                 };
                 let new: Vec<TraceEvent> =
                     cpu.events.into_iter().filter(|event| !is_known(event)).collect();
-                known.events.extend(new);
-                known.events.sort_by_key(|event| event.at);
+                tail.extend(new);
+                tail.sort_by_key(|event| event.at);
+                known.events.append(&mut tail);
             }
         }
     }
