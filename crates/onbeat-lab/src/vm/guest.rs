@@ -41,8 +41,9 @@ pub struct Guest<C: VmClock> {
     pub boot: BootImage,
     /// The clock it runs by.
     pub clock: C,
-    /// Number of CPUs; in virtual time 1.
+    /// Number of CPUs of a guest of onbeat's own; in virtual time 1.
     pub cpus: u32,
+    /// Its memory.
     pub memory_mib: u32,
     /// Arguments for its kernel, after those that the clock needs.
     pub kernel_arguments: Vec<String>,
@@ -114,8 +115,9 @@ impl<C: VmClock> Guest<C> {
                 return Err(VmError::CommandLineOnDisk { words });
             }
         }
+        let cpus = self.boot.own.as_ref().map_or(self.cpus, |own| own.cpus);
         match self.clock.cpu_limit() {
-            Some(limit) if self.cpus > limit => Err(VmError::CpusInVirtualTime { cpus: self.cpus }),
+            Some(limit) if cpus > limit => Err(VmError::CpusInVirtualTime { cpus }),
             _ => Ok(()),
         }
     }

@@ -228,6 +228,20 @@ pub(crate) struct VmBuildOptions {
     pub(crate) stock: StockOptions,
 }
 
+/// What a guest's machine and kernel are given, and its time.
+#[derive(Debug, Args)]
+pub(crate) struct MachineOptions {
+    /// Memory of the guest in MiB
+    #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(64..))]
+    pub(crate) memory: u32,
+    /// Words for the guest's kernel command line
+    #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
+    pub(crate) append: String,
+    /// Time limit of the guest, by this machine's clock
+    #[arg(long, default_value = "5m", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) limit: u64,
+}
+
 /// The clock that a guest runs by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuestClock {
@@ -256,15 +270,8 @@ pub(crate) struct VmRunOptions {
     /// Number of CPUs; 1 with the virtual clock
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(1..=255))]
     pub(crate) cpus: u32,
-    /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(64..))]
-    pub(crate) memory: u32,
-    /// Words for the guest's kernel command line
-    #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
-    pub(crate) append: String,
-    /// Time limit of the guest, by this machine's clock
-    #[arg(long, default_value = "5m", value_parser = time_ns, value_name = "TIME")]
-    pub(crate) limit: u64,
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
     /// Read the job's output as that of another tool
     ///
     /// As `onbeat import --from`: figures and run files of a program that measures. In a guest of your
@@ -357,15 +364,8 @@ pub(crate) struct VmTraceOptions {
     /// QEMU's other threads run on the other CPUs then.
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,
-    /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(64..))]
-    pub(crate) memory: u32,
-    /// Words for the guest's kernel command line
-    #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
-    pub(crate) append: String,
-    /// Time limit of the guest, by this machine's clock
-    #[arg(long, default_value = "5m", value_parser = time_ns, value_name = "TIME")]
-    pub(crate) limit: u64,
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
     /// Which events of the guest to record: around its spikes, or all
     ///
     /// Recording all of them takes CPU time of the guest and some 6 bytes of its memory each. Events of this machine are always

@@ -4,17 +4,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_lab::vm::{
-    BootImage, ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestPlan,
-    GuestResult, Job, Measures, Virtual, VmClock,
+    ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestPlan, GuestResult, Job,
+    Measures, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
 use super::options::{GuestClock, VmRunOptions};
-use super::stock::Stock;
+use super::stock::{Stock, guest};
 use crate::cmd::Common;
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::measure::in_guest::guest_plan;
@@ -116,17 +115,18 @@ pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     }
     let boot = stock.guest(&options.guest)?;
 
+    let (machine, cpus) = (&options.machine, options.cpus);
     match options.clock {
         GuestClock::Virtual => {
             let clock = Virtual { shift: options.shift, seed: options.seed };
-            measured(options, job, &stock, &guest(options, boot, clock), stop)
+            measured(options, job, &stock, &guest(machine, cpus, boot, clock), stop)
         }
         GuestClock::Real => {
             let clock = stock.real_clock(&boot, stop)?;
-            measured(options, job, &stock, &guest(options, boot, clock), stop)
+            measured(options, job, &stock, &guest(machine, cpus, boot, clock), stop)
         }
         GuestClock::Free => {
-            without_figures(options, job, &stock, &guest(options, boot, Free), stop)
+            without_figures(options, job, &stock, &guest(machine, cpus, boot, Free), stop)
         }
     }
 }
@@ -204,15 +204,6 @@ fn without_figures(
     advise(Tone::Careful, sentence);
     say_where(&result, &directory);
     Ok(ExitVerdict::Pass)
-}
-
-fn guest<C: VmClock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C> {
-    let mut guest = Guest::new(boot, clock);
-    let own = guest.boot.own.as_ref().map(|own| (own.cpus, own.memory_mib));
-    (guest.cpus, guest.memory_mib) = own.unwrap_or((options.cpus, options.memory));
-    guest.limit = Duration::from_nanos(options.limit);
-    guest.kernel_arguments = options.append.split_whitespace().map(str::to_owned).collect();
-    guest
 }
 
 /// Prints what a command has written, and fails as it did.

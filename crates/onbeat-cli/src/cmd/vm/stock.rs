@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use onbeat_lab::vm::{
-    AGENT_PROGRAM, BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, OwnGuest,
-    PackageSource, Real, WorkDirectory, choose_accelerator, runs_in_guests,
+    AGENT_PROGRAM, BootImage, CANARY_LIMIT, Guest, GuestWiring, Initramfs, Kernel, OwnGuest,
+    PackageSource, Real, VmClock, WorkDirectory, choose_accelerator, runs_in_guests,
 };
 
-use super::options::{GuestOptions, KernelOptions, OwnGuestOptions, StockOptions};
+use super::options::{GuestOptions, KernelOptions, MachineOptions, OwnGuestOptions, StockOptions};
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::vm::VmFailure;
@@ -167,6 +168,21 @@ impl Stock {
     ) -> Result<Real, Failure> {
         Ok(choose_accelerator(&self.work, boot, CANARY_LIMIT, stop)?.real()?)
     }
+}
+
+/// The guest of a command line; the number of CPUs is for one of onbeat's own.
+pub(super) fn guest<C: VmClock>(
+    machine: &MachineOptions,
+    cpus: u32,
+    boot: BootImage,
+    clock: C,
+) -> Guest<C> {
+    let mut guest = Guest::new(boot, clock);
+    guest.cpus = cpus;
+    guest.memory_mib = machine.memory;
+    guest.limit = Duration::from_nanos(machine.limit);
+    guest.kernel_arguments = machine.append.split_whitespace().map(str::to_owned).collect();
+    guest
 }
 
 /// The user's cache directory, or the one for temporary files.

@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use onbeat::cause::event::KernelEvent;
 use onbeat::cause::kvm::{self, VmExitSpan};
 use onbeat_lab::joined::{GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin};
-use onbeat_lab::vm::{BootImage, Free, Guest, Job, PlaceError, VmClock};
+use onbeat_lab::vm::{Free, Guest, Job, PlaceError, VmClock};
 use onbeat_report::table::{Column, Row, Table};
 use onbeat_report::units::{count, counted, time_ns};
 use onbeat_tune::{HostFiles, LiveHost};
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::options::{TraceClock, TracedEvents, VmTraceOptions};
 use super::run::{GuestMeasurement, new_directory};
-use super::stock::Stock;
+use super::stock::{Stock, guest};
 use crate::cmd::Common;
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::looping::check_cpu;
@@ -56,11 +55,12 @@ pub(super) fn run(options: &VmTraceOptions) -> Result<ExitVerdict, Failure> {
     let stock = if measurement.plan.is_some() { stock.with_agent() } else { stock };
     let job = measurement.job(stock.has_agent());
     let boot = stock.guest(&options.guest)?;
+    let machine = &options.machine;
     match options.clock {
-        TraceClock::Free => traced(options, job, &stock, &guest(options, boot, Free), stop),
+        TraceClock::Free => traced(options, job, &stock, &guest(machine, 1, boot, Free), stop),
         TraceClock::Real => {
             let clock = stock.real_clock(&boot, stop)?;
-            traced(options, job, &stock, &guest(options, boot, clock), stop)
+            traced(options, job, &stock, &guest(machine, 1, boot, clock), stop)
         }
     }
 }
@@ -102,15 +102,6 @@ fn traced<C: VmClock>(
         print(&joined, &directory);
     }
     Ok(ExitVerdict::Pass)
-}
-
-fn guest<C: VmClock>(options: &VmTraceOptions, boot: BootImage, clock: C) -> Guest<C> {
-    let mut guest = Guest::new(boot, clock);
-    let own = guest.boot.own.as_ref().map(|own| (own.cpus, own.memory_mib));
-    (guest.cpus, guest.memory_mib) = own.unwrap_or((1, options.memory));
-    guest.limit = Duration::from_nanos(options.limit);
-    guest.kernel_arguments = options.append.split_whitespace().map(str::to_owned).collect();
-    guest
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

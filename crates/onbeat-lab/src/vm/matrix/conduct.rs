@@ -203,8 +203,7 @@ impl Laboratory<'_> {
         for (_, experiment) in of_shard.filter(|(index, _)| self.shard.has(*index)) {
             let boot = self.boots[experiment.indexes[0]].clone();
             let mut guest = Guest::new(boot, clock(experiment.seed));
-            let own = guest.boot.own.as_ref().map(|own| (own.cpus, own.memory_mib));
-            (guest.cpus, guest.memory_mib) = own.unwrap_or((1, matrix.memory_mib));
+            guest.memory_mib = matrix.memory_mib;
             guest.limit = matrix.limit;
             guest.niceness = self.niceness;
             guest.kernel_arguments = matrix.kernel_arguments(&experiment);
