@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StudyError;
 use super::setting::StageSetting;
-use crate::vm::main_series;
 use crate::vm::work_directory::hex_digest;
+use crate::vm::{main_series, merged};
 
 const MEASURED: &str = "measured.json";
 const BASELINE: &str = "study.json";
@@ -219,16 +219,12 @@ impl StudyStore {
     /// # Errors
     /// When a run file cannot be read.
     pub fn samples(&self, measured: &Measured) -> Result<(Distribution, Moments), StudyError> {
-        let mut parts = Vec::new();
-        let mut moments = Moments::default();
-        for path in self.run_files(measured) {
-            let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error))?;
+        let of_run = |run: RunFile| {
             let series = main_series(&run);
-            parts.push(run.distribution(series));
-            moments = moments.merged(run.moments(series));
-        }
-
-        Ok((Distribution::merged(&parts), moments))
+            (run.distribution(series), run.moments(series))
+        };
+        let runs = self.runs(measured).map(|run| run.map(of_run)).collect::<Result<Vec<_>, _>>()?;
+        Ok(merged(&runs))
     }
 
     /// Samples that were lost between the loop and its recorder in several measurements.
@@ -236,12 +232,13 @@ impl StudyStore {
     /// # Errors
     /// When a run file cannot be read.
     pub(super) fn lost(&self, all: &[&Measured]) -> Result<u64, StudyError> {
-        let paths = all.iter().flat_map(|one| self.run_files(one));
-        let lost = paths.map(|path| {
-            let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error))?;
-            Ok(run.account().lost)
-        });
-        lost.sum()
+        let runs = all.iter().flat_map(|one| self.runs(one));
+        runs.map(|run| run.map(|run| run.account().lost)).sum()
+    }
+
+    fn runs(&self, measured: &Measured) -> impl Iterator<Item = Result<RunFile, StudyError>> {
+        self.run_files(measured)
+            .map(|path| RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error)))
     }
 
     /// Paths of the run files of a measurement.
@@ -255,15 +252,9 @@ impl StudyStore {
     /// # Errors
     /// As [`Self::samples`].
     pub fn statistics(&self, all: &[&Measured]) -> Result<Option<Statistics>, StudyError> {
-        let mut parts = Vec::new();
-        let mut moments = Moments::default();
-        for one in all {
-            let (distribution, of_one) = self.samples(one)?;
-            parts.push(distribution);
-            moments = moments.merged(of_one);
-        }
-
-        Ok(Statistics::new(&Distribution::merged(&parts), &moments))
+        let samples = all.iter().map(|one| self.samples(one)).collect::<Result<Vec<_>, _>>()?;
+        let (distribution, moments) = merged(&samples);
+        Ok(Statistics::new(&distribution, &moments))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use onbeat::record::{Distribution, Moments};
 use onbeat_figures::Statistics;
 
 use super::clock::Measures;
@@ -132,6 +133,12 @@ impl<C: Measures> fmt::Display for ClockTable<C> {
 
         Ok(())
     }
+}
+
+/// The samples of several runs as those of one.
+pub(crate) fn merged(runs: &[(Distribution, Moments)]) -> (Distribution, Moments) {
+    let moments = runs.iter().fold(Moments::default(), |all, (_, one)| all.merged(*one));
+    (Distribution::merged(runs.iter().map(|(counts, _)| counts)), moments)
 }
 
 /// Microseconds with one decimal place; a dash without a figure.

@@ -52,8 +52,8 @@ pub use accelerator::{Accelerator, CANARY_LIMIT, KvmRefusal, choose_accelerator,
 pub use archive::Archive;
 pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;
-pub(crate) use figures::in_us;
 pub use figures::{ClockTable, GuestFigures};
+pub(crate) use figures::{in_us, merged};
 pub use foreign::{ForeignProbe, main_series};
 pub use frame::{FrameError, GuestFile};
 pub(crate) use guest::CONSOLE;

@@ -3,14 +3,15 @@
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use onbeat::record::{Distribution, Moments, Series};
+use onbeat::record::Series;
 use onbeat_figures::Statistics;
 use onbeat_figures::table::{Column, Row, Table};
+use onbeat_figures::units::capital;
 
 use super::{Experiment, LabCell, StoredExperiment};
 use crate::vm::VmError;
 use crate::vm::clock::{Free, Measures, VmClock};
-use crate::vm::figures::{GuestFigures, in_us};
+use crate::vm::figures::{GuestFigures, in_us, merged};
 
 /// Results of a laboratory whose guests ran by clock `C`.
 #[derive(Clone, Debug)]
@@ -120,20 +121,13 @@ fn cell_figures<C: Measures>(
     guests: &[StoredExperiment],
     series: Series,
 ) -> Result<Option<CellFigures<C>>, VmError> {
-    let mut parts = Vec::new();
-    let mut moments = Moments::default();
-    let mut worst: Option<(u64, &StoredExperiment)> = None;
-    for guest in guests {
-        let (distribution, of_guest) = guest.samples(series)?;
-        if of_guest.n > 0 && worst.is_none_or(|(max_ns, _)| of_guest.max_ns > max_ns) {
-            worst = Some((of_guest.max_ns, guest));
-        }
-        parts.push(distribution);
-        moments = moments.merged(of_guest);
-    }
-
-    let statistics = Statistics::new(&Distribution::merged(&parts), &moments);
-    let (Some(statistics), Some((_, worst))) = (statistics, worst) else { return Ok(None) };
+    let samples = guests.iter().map(|one| one.samples(series)).collect::<Result<Vec<_>, _>>()?;
+    let (distribution, moments) = merged(&samples);
+    // Of equal ones `max_by_key` takes the last.
+    let of_guests = guests.iter().zip(&samples).rev().filter(|(_, (_, moments))| moments.n > 0);
+    let worst = of_guests.max_by_key(|(_, (_, moments))| moments.max_ns);
+    let statistics = Statistics::new(&distribution, &moments);
+    let (Some(statistics), Some((worst, _))) = (statistics, worst) else { return Ok(None) };
     Ok(Some(CellFigures {
         cell: worst.cell.clone(),
         guests: guests.len(),
@@ -168,8 +162,7 @@ fn title(series: Series) -> String {
         Series::ReleaseLatency => Series::WakeupLatency.words(),
         series => series.words(),
     };
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    capital(words)
 }
 
 fn names(cell: &LabCell) -> Vec<String> {
@@ -188,6 +181,8 @@ fn table_row(entries: Vec<String>) -> Row {
 
 #[cfg(test)]
 mod tests {
+    use onbeat::record::{Distribution, Moments};
+
     use super::*;
     use crate::vm::clock::Virtual;
 

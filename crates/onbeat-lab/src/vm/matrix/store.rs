@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Experiment, LabCell};
 use crate::vm::clock::VmClock;
-use crate::vm::{GuestResult, VmError};
+use crate::vm::{GuestResult, VmError, merged};
 
 /// The file that describes an experiment, in its directory.
 const RECORD: &str = "experiment.json";
@@ -65,15 +65,9 @@ impl StoredExperiment {
 
     /// The samples of a series of all its run files.
     pub(super) fn samples(&self, series: Series) -> Result<(Distribution, Moments), VmError> {
-        let mut parts = Vec::new();
-        let mut moments = Moments::default();
-        for run in self.runs() {
-            let run = run?;
-            parts.push(run.distribution(series));
-            moments = moments.merged(run.moments(series));
-        }
-
-        Ok((Distribution::merged(&parts), moments))
+        let of_run = |run: RunFile| (run.distribution(series), run.moments(series));
+        let runs = self.runs().map(|run| run.map(of_run)).collect::<Result<Vec<_>, _>>()?;
+        Ok(merged(&runs))
     }
 }
 
