@@ -86,6 +86,14 @@ pub struct Row {
     pub begins_group: bool,
 }
 
+impl Row {
+    /// A row of these cells, in the group of the one before.
+    #[must_use]
+    pub fn new(entries: impl IntoIterator<Item: Into<Entry>>) -> Self {
+        Self { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {

@@ -92,7 +92,7 @@ fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) ->
     let row = |(number, (device, predicted)): (usize, (&DevicePackets, &PredictedDevice))| {
         let rest_us = (device.response_p50_ns as f64 - predicted.response_p50_ns as f64) / 1e3;
         let lost_ppm = (device.lost * 1_000_000).checked_div(device.scheduled).unwrap_or(0);
-        let entries = [
+        Row::new([
             format!("{number} {}", predicted.name),
             us(predicted.response_p50_ns),
             us(device.response_p50_ns),
@@ -101,8 +101,7 @@ fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) ->
             mean_place(device).map_or("-".to_owned(), |place| format!("{place:.1}")),
             count(predicted.lost_ppm),
             count(lost_ppm),
-        ];
-        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+        ])
     };
 
     let heads = ["predicted", "measured", "rest", "place", "measured", "lost ppm", "measured"];
@@ -141,15 +140,14 @@ fn cycle_row(cycle: &AnsweredCycle) -> Row {
     arrived.sort_unstable();
 
     let at = |place: usize| arrived.get(place).map_or("-".to_owned(), |(ns, _)| us(*ns));
-    let entries = [
+    Row::new([
         count(cycle.cycle),
         arrived.len().to_string(),
         at(0),
         at(arrived.len().saturating_sub(1) / 2),
         at(arrived.len().saturating_sub(1)),
         order_words(&arrived),
-    ];
-    Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+    ])
 }
 
 /// The first devices by arrival, and the last one.

@@ -69,7 +69,7 @@ fn row(run: &str, cell: &CellSummary, labels: &[(&str, Label)]) -> Option<Row> {
     entries.extend([count(series.count), count(lost)]);
     entries.extend(times);
     entries.extend([us(Some(series.max_ns as f64)), us(on_wire), us(off_wire)]);
-    Some(Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false })
+    Some(Row::new(entries))
 }
 
 /// The mean of the devices' wire times; `None` without a plan.

@@ -216,7 +216,7 @@ fn row(name: &str, of: &DevicePackets, extent: DeviceColumns) -> Row {
     let counts = [of.answered, of.late, of.lost, of.unsent, of.duplicates, of.reordered].map(count);
     let figures = times.into_iter().chain(counts).take(extent.count());
     let entries = [name.to_owned()].into_iter().chain(figures);
-    Row { entries: entries.map(Into::into).collect(), begins_group: false }
+    Row::new(entries)
 }
 
 /// All devices together; percentiles do not add up and are 0.

@@ -253,7 +253,7 @@ fn info(named: &Named) -> Result<ExitVerdict, Failure> {
             format!(" 0x{:04x}", state.al_status)
         };
         let range = |range: &std::ops::Range<usize>| format!("{}+{}", range.start, range.len());
-        let entries = [
+        Row::new([
             place.to_string(),
             layout.name.clone(),
             format!("{:08x}:{:08x}", layout.vendor, layout.product),
@@ -262,9 +262,7 @@ fn info(named: &Named) -> Result<ExitVerdict, Failure> {
             presence_words(state.presence).to_owned(),
             range(&layout.outputs),
             range(&layout.inputs),
-        ];
-
-        Row { entries: entries.map(Into::into).into(), begins_group: false }
+        ])
     };
 
     let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"]
@@ -452,7 +450,7 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
         let modelled = if is_modelled(kind) { ", modelled" } else { "" };
         let word = format!("{}{modelled}", word.replace('_', " "));
         let entries = [word, count(times.count())].into_iter().chain(figures);
-        Row { entries: entries.map(Into::into).collect(), begins_group: false }
+        Row::new(entries)
     };
 
     let figures = ["samples", "avg", "p50", "p99", "p99.9", "max"].map(Column::figures);

@@ -135,7 +135,7 @@ fn row((place, device): (usize, &ScannedDevice)) -> Row {
     let of = |words: &dyn Fn(&Identity) -> String| {
         device.identity.as_ref().map_or_else(|| "-".to_owned(), words)
     };
-    let entries = [
+    Row::new([
         place.to_string(),
         of(&|of| of.name.clone()),
         of(&|of| format!("{:08x}:{:08x}", of.vendor, of.product)),
@@ -144,7 +144,5 @@ fn row((place, device): (usize, &ScannedDevice)) -> Row {
         device.alias.to_string(),
         format!("{}{error}", al_words(u16::from(device.al_state & !al::ERROR))),
         if device.has_clock { "yes" } else { "no" }.to_owned(),
-    ];
-
-    Row { entries: entries.map(Into::into).into(), begins_group: false }
+    ])
 }

@@ -253,7 +253,7 @@ fn columns(figures: &[&str]) -> Vec<Column> {
 
 fn table_row(row: &BoardTestRow, figures: Vec<String>) -> Row {
     let names = [row.kernel.clone(), row.load.clone()].into_iter();
-    Row { entries: names.chain(figures).map(Into::into).collect(), begins_group: false }
+    Row::new(names.chain(figures))
 }
 
 fn mean_in_us(ns: f64) -> String {

@@ -122,7 +122,7 @@ impl StudyResults {
                 SettingState::LeftOut { because } => because.clone(),
                 SettingState::Priced(_) => "not as wanted".to_owned(),
             };
-            row(vec![title, option.id.clone(), state])
+            Row::new([title, option.id.clone(), state])
         });
         Table {
             title: "Firmware, as this machine shows it".to_owned(),
@@ -142,7 +142,7 @@ impl StudyResults {
                     SettingState::AsWanted { current } => format!("as wanted already ({current})"),
                     SettingState::LeftOut { because } => because.clone(),
                 };
-                rows.push(row(vec![stage.name.clone(), setting.id.clone(), why]));
+                rows.push(Row::new([stage.name.clone(), setting.id.clone(), why]));
             }
         }
 
@@ -219,7 +219,7 @@ impl StudyResults {
         }
         let rungs = self.rungs(ladder, &[StudySide::Inside], load).into_iter();
         let rows: Vec<Row> =
-            rungs.map(|(label, measured)| row(vec![label, measured.len().to_string()])).collect();
+            rungs.map(|(label, measured)| Row::new([label, measured.len().to_string()])).collect();
         (!rows.is_empty()).then(|| Table {
             title: title("Guests that ended their measurement (free clock)", load, when),
             columns: columns("version", &["guests"]),
@@ -325,12 +325,7 @@ impl StudyResults {
         let measured = found.next()?;
         let rows = measured.threads.iter().map(|thread| {
             let vcpus: Vec<String> = thread.vcpus.iter().map(ToString::to_string).collect();
-            row(vec![
-                thread.name.clone(),
-                vcpus.join(", "),
-                thread.cpus.clone(),
-                thread.policy.clone(),
-            ])
+            Row::new([&thread.name, &vcpus.join(", "), &thread.cpus, &thread.policy])
         });
         Some(Table {
             title: format!("Threads of QEMU in row {}, read back from /proc", measured.slot.row),
@@ -365,8 +360,8 @@ fn edges(label: String, measured: &[&Measured]) -> Option<Row> {
     let sum = |of: fn(&Answers) -> u32| answers.iter().map(|one| of(one)).sum::<u32>();
     let made = [sum(|one| one.pulses), sum(|one| one.sent)].map(|number| count(number.into()));
     let made = made.join("/");
-    let entries = [label].into_iter().chain(figures).chain([bound, made]).collect();
-    (!answers.is_empty()).then(|| row(entries))
+    let entries = [label].into_iter().chain(figures).chain([bound, made]);
+    (!answers.is_empty()).then(|| Row::new(entries))
 }
 
 fn price(label: &str, without: &Statistics, maxima: (u64, u64), all: &Statistics) -> Row {
@@ -374,7 +369,7 @@ fn price(label: &str, without: &Statistics, maxima: (u64, u64), all: &Statistics
         (Some(without), Some(all)) => format!("{:.2}", without as f64 / all.max(1) as f64),
         _ => "-".to_owned(),
     };
-    row(vec![
+    Row::new([
         label.to_owned(),
         us(without.max_ns),
         format!("{} to {}", us(maxima.0), us(maxima.1)),
@@ -396,10 +391,6 @@ fn columns(name: &str, figures: &[&str]) -> Vec<Column> {
     std::iter::once(Column::words(name)).chain(figures).collect()
 }
 
-fn row(entries: Vec<String>) -> Row {
-    Row { entries: entries.into_iter().map(Entry::from).collect(), begins_group: false }
-}
-
 /// A row of latencies.
 fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
     let of = |share| match found.percentile(share) {
@@ -418,7 +409,7 @@ fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
     let runs = measured.len().to_string();
     let counts = [sum(|one| one.overruns), sum(|one| one.skipped), samples, runs];
     entries.extend(counts.map(Entry::from));
-    Row { entries, begins_group: false }
+    Row::new(entries)
 }
 
 fn supported(found: &Statistics, share: Share) -> Option<u64> {

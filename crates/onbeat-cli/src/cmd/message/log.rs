@@ -92,8 +92,7 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
     let row = |of: &Value| {
         let word = |name: &str| of[name].as_str().unwrap_or_default().to_owned();
         let records = count(of["records"].as_u64().unwrap_or(0));
-        let entries = [word("channel"), word("type"), word("encoding"), records];
-        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+        Row::new([word("channel"), word("type"), word("encoding"), records])
     };
     let table = Table {
         title: "Log".to_owned(),

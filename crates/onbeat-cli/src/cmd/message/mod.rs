@@ -80,14 +80,13 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
             Ok(()) => format!("{process} ({pid})"),
             Err(_) => "has ended".to_owned(),
         };
-        let entries = [
+        Row::new([
             ring.channel().to_string(),
             ring.type_name(),
             writer,
             count(ring.newest()),
             count(ring.records()),
-        ];
-        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+        ])
     };
     let table = Table {
         title: "Channels".to_owned(),

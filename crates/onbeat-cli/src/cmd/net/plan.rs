@@ -44,7 +44,7 @@ fn table(prediction: &NetPrediction) -> Table {
         // A device without an answer has no times.
         let least = group.iter().filter(|device| device.answered > 0);
         let least = least.map(|device| device.round_trip.min_us).fold(f64::INFINITY, f64::min);
-        let entries = [
+        Row::new([
             device_names(group),
             us(most(|device| device.on_wire_us)),
             of_answers(least),
@@ -52,8 +52,7 @@ fn table(prediction: &NetPrediction) -> Table {
             answered.to_string(),
             sum(|device| device.late).to_string(),
             sum(|device| device.lost).to_string(),
-        ];
-        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+        ])
     };
     let groups = prediction.devices.chunk_by(|one, next| one.group == next.group);
 

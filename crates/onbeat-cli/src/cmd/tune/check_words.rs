@@ -39,14 +39,13 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
         .explained
         .map_or_else(String::new, |of| format!(" {}", whole_percent(of.lateness_share)));
     let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; gain here: {it}"));
-    let entries = [
+    Row::new([
         verdict_word(&tuning.finding.verdict).to_owned(),
         format!("{} {}{share}", tuning.record.effect, tuning.effect_evidence().word()),
         tuning.record.id.clone(),
         state(tuning, arrow) + &worth,
         takes(tuning),
-    ];
-    Row { entries: entries.map(Into::into).into(), begins_group: false }
+    ])
 }
 
 /// Rows of one group have the same verdict and the same expected effect; with a run, the same

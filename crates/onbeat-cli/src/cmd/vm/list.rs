@@ -94,13 +94,12 @@ const fn state(kernel: &ListedKernel) -> &'static str {
 fn kernel_table(kernels: &[ListedKernel]) -> Table {
     let rows = kernels.iter().map(|kernel| {
         let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-        let entries = [
+        Row::new([
             kernel.name.clone(),
             word(&kernel.version),
             word(&kernel.release),
             state(kernel).to_owned(),
-        ];
-        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+        ])
     });
 
     let legend = if kernels.is_empty() {
@@ -128,17 +127,12 @@ fn accelerator_table(emulation: &Result<String, String>, kvm: &Kvm) -> Table {
         Kvm::Untested => UNTESTED.to_owned(),
     };
 
-    let row = |entries: [String; 3]| Row {
-        entries: entries.into_iter().map(Into::into).collect(),
-        begins_group: false,
-    };
-
     Table {
         title: "Accelerators".to_owned(),
         columns: ["accelerator", "clocks", "state"].map(Column::words).into(),
         rows: vec![
-            row(["emulation".to_owned(), "virtual, free".to_owned(), emulation]),
-            row(["KVM".to_owned(), "real".to_owned(), kvm]),
+            Row::new(["emulation", "virtual, free", &emulation]),
+            Row::new(["KVM", "real", &kvm]),
         ],
         legend: Vec::new(),
     }

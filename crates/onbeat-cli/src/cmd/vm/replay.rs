@@ -96,11 +96,7 @@ fn phases(path: &CriticalPath) -> Table {
         ("together", path.length_ns, "from the timer's interrupt".to_owned()),
     ];
 
-    let row = |(name, ns, what): (&str, u64, String)| Row {
-        entries: [name.to_owned(), us(ns), what].into_iter().map(Into::into).collect(),
-        begins_group: false,
-    };
-
+    let row = |(name, ns, what): (&str, u64, String)| Row::new([name.to_owned(), us(ns), what]);
     Table {
         title: "Critical path".to_owned(),
         columns: vec![Column::words("part"), Column::figures(Virtual::UNIT), Column::words("what")],
@@ -112,8 +108,7 @@ fn phases(path: &CriticalPath) -> Table {
 fn functions(title: &str, parts: &[PathPart], whole_ns: u64) -> Table {
     let row = |part: &PathPart| {
         let share = format!("{:.1} %", part.percent_of(whole_ns));
-        let entries = [part.function.clone(), us(part.ns), share];
-        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+        Row::new([part.function.clone(), us(part.ns), share])
     };
 
     let columns = [Column::words("function"), Column::figures("itself"), Column::figures("share")];

@@ -209,19 +209,15 @@ fn table(spikes: &[JoinedSpike]) -> Table {
     let mut worst: Vec<&JoinedSpike> = spikes.iter().collect();
     worst.sort_by_key(|spike| std::cmp::Reverse(spike.lateness_ns()));
     let ms = |ns: u64| format!("{:.2}", ns as f64 / 1e6);
-    let row = |spike: &JoinedSpike| Row {
-        entries: [
+    let row = |spike: &JoinedSpike| {
+        Row::new([
             spike.number.to_string(),
             ms(spike.host.ran_ns),
             ms(spike.host.halted_ns),
             ms(spike.host.exits_ns()),
             ms(spike.host.taken_ns()),
             cause_words(&spike.cause()),
-        ]
-        .into_iter()
-        .map(Into::into)
-        .collect(),
-        begins_group: false,
+        ])
     };
 
     let columns = vec![

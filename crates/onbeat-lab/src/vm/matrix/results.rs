@@ -106,7 +106,7 @@ impl LabResults<Free> {
         Table {
             title: "Guests that ended their job (free clock)".to_owned(),
             columns: columns(&["guests"]),
-            rows: rows.map(table_row).collect(),
+            rows: rows.map(Row::new).collect(),
             legend: vec![
                 "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
                  clock = \"virtual\" ranks kernels."
@@ -145,7 +145,7 @@ fn figures_table<C: Measures>(series: Series, cells: &[CellFigures<C>]) -> Table
         row.extend([in_us(Some(figures.min_ns)), in_us(Some(figures.mean_ns.round() as u64))]);
         row.extend([figures.median_ns, figures.p99_ns, Some(figures.max_ns)].map(in_us));
         row.push(cell.worst_seed.to_string());
-        table_row(row)
+        Row::new(row)
     });
     Table {
         title: format!("{} in {} ({} clock)", title(series), C::UNIT, C::NAME),
@@ -173,10 +173,6 @@ fn names(cell: &LabCell) -> Vec<String> {
 fn columns(figures: &[&str]) -> Vec<Column> {
     let names = NAMES.iter().map(|name| Column::words(*name));
     names.chain(figures.iter().map(|name| Column::figures(*name))).collect()
-}
-
-fn table_row(entries: Vec<String>) -> Row {
-    Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
 }
 
 #[cfg(test)]
