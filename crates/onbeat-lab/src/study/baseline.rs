@@ -8,7 +8,8 @@ use super::error::StudyError;
 use super::file::StudyFile;
 use super::row::Stage;
 use super::setting::{FIRMWARE, MachineSetting, SettingState, StageSetting, resolve};
-use super::store::{StudyBaseline, StudyStore, key_of};
+use super::store::{StudyBaseline, StudyStore};
+use crate::vm::work_directory::key_of;
 
 /// The loop that the host is tuned for: the guest's virtual CPU, which keeps its host CPU where the
 /// guest halts by itself, and in virtual time.
@@ -36,7 +37,7 @@ pub(super) fn baseline(
     store: &StudyStore,
 ) -> Result<StudyBaseline, StudyError> {
     let StudyFile { stages, host_cpus, .. } = study;
-    let key = key_of(&format!("{stages:?} {host_cpus:?} {clock}"));
+    let key = key_of(format!("{stages:?} {host_cpus:?} {clock}").as_bytes());
     if let Some(known) = store.baseline()? {
         return if known.key == key {
             Ok(known)

@@ -14,7 +14,8 @@ use super::host::{BootState, StudyHost, boot_state};
 use super::measure::{StageOutcome, StudyBench};
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
-use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore, key_of};
+use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore};
+use crate::vm::work_directory::key_of;
 use crate::vm::{BootImage, ForeignProbe, OwnMachine, VmClock, WorkDirectory, qemu_version};
 
 /// What a study runs with.
@@ -228,7 +229,7 @@ fn key(
             )
         }
     };
-    key_of(&format!("{measured} {guest}"))
+    key_of(format!("{measured} {guest}").as_bytes())
 }
 
 /// Measures what is due; consecutive measurements of one row share its settings.

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StudyError;
 use super::setting::StageSetting;
-use crate::vm::work_directory::hex_digest;
 use crate::vm::{main_series, merged};
 
 const MEASURED: &str = "measured.json";
@@ -264,9 +263,4 @@ pub fn statistics_of(round_trips_ns: &[u64]) -> Option<Statistics> {
     let mut moments = Moments::default();
     round_trips_ns.iter().for_each(|ns| moments.add(*ns));
     Statistics::new(&Distribution::from_values(round_trips_ns.iter().copied()), &moments)
-}
-
-/// A short name of anything that can be printed: equal exactly for the same description.
-pub(super) fn key_of(description: &str) -> String {
-    hex_digest(description.as_bytes())[..16].to_owned()
 }

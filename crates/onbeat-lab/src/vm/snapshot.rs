@@ -22,7 +22,7 @@ use super::guest::{CONSOLE, JOB};
 use super::job::Job;
 use super::leftover::GuestDirectory;
 use super::qemu::{POLL_EVERY, QemuProcess, qemu_version, shell_line};
-use super::work_directory::hex_digest;
+use super::work_directory::key_of;
 use super::{Guest, VmError, WorkDirectory};
 
 /// The job of a guest that is to be saved.
@@ -51,7 +51,7 @@ pub(super) fn of<C: VmClock>(
     stop: &AtomicBool,
 ) -> Result<PathBuf, VmError> {
     let identity = format!("{}\n{}", qemu_version()?, shell_line(arguments));
-    let path = work.snapshots().join(&hex_digest(identity.as_bytes())[..16]);
+    let path = work.snapshots().join(key_of(identity.as_bytes()));
     if !path.exists() {
         let _turn = turn(&path.with_extension("lock"), stop)?;
         // The process that had the turn before may have saved it.

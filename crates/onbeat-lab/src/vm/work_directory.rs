@@ -88,7 +88,7 @@ impl WorkDirectory {
 
     /// Writes an initramfs, named after its content, unless it is there already.
     pub(super) fn keep_archive(&self, bytes: &[u8]) -> Result<PathBuf, VmError> {
-        let path = self.archives().join(format!("{}.cpio", &hex_digest(bytes)[..16]));
+        let path = self.archives().join(format!("{}.cpio", key_of(bytes)));
         if !path.exists() {
             let partial = path.with_extension(format!("partial-{}", std::process::id()));
             fs::write(&partial, bytes).map_err(VmError::writing(&partial))?;
@@ -102,6 +102,12 @@ impl WorkDirectory {
 /// SHA-256 in hexadecimal digits.
 pub(crate) fn hex_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A short name of anything that can be described: equal exactly for the same description. With 16
+/// digits two of them do not meet by chance.
+pub(crate) fn key_of(description: &[u8]) -> String {
+    hex_digest(description)[..16].to_owned()
 }
 
 #[cfg(test)]

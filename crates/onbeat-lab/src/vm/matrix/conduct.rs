@@ -12,11 +12,8 @@ use super::store::LabStore;
 use super::{Experiment, Matrix, StoredExperiment};
 use crate::vm::clock::{Virtual, VmClock};
 use crate::vm::replay::{Replay, ReplayTarget, replay};
-use crate::vm::work_directory::hex_digest;
+use crate::vm::work_directory::key_of;
 use crate::vm::{BootImage, Guest, GuestResult, Job, VmError, WorkDirectory, qemu_version};
-
-/// Letters of a key; with 16 hexadecimal digits two experiments do not meet by chance.
-const KEY_LETTERS: usize = 16;
 
 /// How stored experiments are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +207,7 @@ impl Laboratory<'_> {
 
             let job = matrix.job(&experiment);
             let identity = format!("{qemu}\n{}", guest.identity(&job)?);
-            let key = hex_digest(identity.as_bytes())[..KEY_LETTERS].to_owned();
+            let key = key_of(identity.as_bytes());
             let stored = store.find(&experiment, &key)?;
             all.push(Prepared { experiment, guest, job, key, stored });
         }
