@@ -22,7 +22,7 @@ use super::spike::{self, EventCheck, JoinedSpike};
 use super::vcpu::{VcpuThread, off_cpu};
 use crate::vm::{
     CONSOLE, Guest, GuestResult, Job, RunningGuest, ThreadPlan, VmClock, WorkDirectory,
-    place_threads,
+    housekeeping, place_threads,
 };
 
 /// The shared page in the guest's directory, which is QEMU's working directory.
@@ -290,9 +290,8 @@ pub(crate) fn page_arguments() -> Vec<String> {
 /// Binds the virtual CPUs and the other threads of QEMU, on record.
 fn bind(pin: &VcpuPin, (pid, vcpus): (i32, &[i32])) -> Result<Journal, JoinError> {
     let own: CpuList = [pin.cpu].into_iter().collect();
-    let online: CpuList = onbeat::host::online_cpus().into_iter().collect();
     let count = u32::try_from(vcpus.len()).unwrap_or(u32::MAX);
-    let plan = ThreadPlan::new(count, &own, &online.minus(&own), None)?;
+    let plan = ThreadPlan::new(count, &own, &housekeeping(&own), None)?;
 
     let host = LiveHost::new();
     let purpose = Purpose::new("vm trace", &pin.command);

@@ -16,14 +16,14 @@ use super::application::{self, AnsweringClock};
 use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
 use super::host::StudyHost;
-use super::setting::{MachineSetting, housekeeping};
+use super::setting::MachineSetting;
 use super::store::{Answers, SeenThread, StudyStore};
 use crate::joined;
 use crate::vm::error::reason_line;
 use crate::vm::{
     BootImage, ForeignProbe, Guest, GuestMemory, GuestPlan, GuestResult, Job, PrintedRun,
-    RealTimeMachine, ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads,
-    process, qemu_threads,
+    RealTimeMachine, ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, housekeeping,
+    place_threads, process, qemu_threads,
 };
 
 /// How often the end of a process is looked for.

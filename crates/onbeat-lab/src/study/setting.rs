@@ -1,8 +1,6 @@
 //! Settings of a study: by which means each is made, and whether it can be made here.
 
 use onbeat::bench::host_settings::{planned, why_nothing};
-use onbeat::host;
-use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup};
 use onbeat_tune::plan::{PlanStep, StepTarget, ThreadGroup};
 use serde::{Deserialize, Serialize};
@@ -195,12 +193,6 @@ pub(super) fn resolve(tree: &HostTree, id: &str, setup: &LoopSetup, clock: &str)
         CheckVerdict::Unknown(because) => left_out(format!("its value is unknown: {because}")),
         _ => SettingState::AsWanted { current: finding.current },
     }
-}
-
-/// The online CPUs that are not the guest's.
-pub(super) fn housekeeping(own: &CpuList) -> CpuList {
-    let online: CpuList = host::online_cpus().iter().copied().collect();
-    online.minus(own)
 }
 
 #[cfg(test)]

@@ -82,7 +82,8 @@ pub use qmp::QemuSocket;
 pub use replay::{CriticalPath, PathPart, Replay};
 pub use result::GuestResult;
 pub use threads::{
-    HIGHEST_PRIORITY, PlaceError, QemuThread, ThreadPlan, VcpuPlace, place_threads, qemu_threads,
+    HIGHEST_PRIORITY, PlaceError, QemuThread, ThreadPlan, VcpuPlace, housekeeping, place_threads,
+    qemu_threads,
 };
 pub use wiring::GuestWiring;
 pub use work_directory::WorkDirectory;

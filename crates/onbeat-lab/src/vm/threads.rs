@@ -7,6 +7,7 @@
 
 use std::io;
 
+use onbeat::host::online_cpus;
 use onbeat_tune::journal::ChangeId;
 use onbeat_tune::task_setting::TaskSetting;
 use onbeat_tune::tasks::{self, Task};
@@ -132,6 +133,13 @@ impl ThreadPlan {
         };
         Ok(Self { vcpus: (0..vcpus).map(place).collect(), others: housekeeping.clone() })
     }
+}
+
+/// The online CPUs that are not a guest's.
+#[must_use]
+pub fn housekeeping(own: &CpuList) -> CpuList {
+    let online: CpuList = online_cpus().into_iter().collect();
+    online.minus(own)
 }
 
 /// A thread of QEMU as `/proc` shows it.

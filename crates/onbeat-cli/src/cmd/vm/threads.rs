@@ -2,9 +2,10 @@
 //! threads of one that runs.
 
 use onbeat_lab::vm::{
-    OwnGuest, PlaceError, QemuSocket, RealTimeMachine, ThreadPlan, place_threads, qemu_threads,
+    OwnGuest, PlaceError, QemuSocket, RealTimeMachine, ThreadPlan, housekeeping, place_threads,
+    qemu_threads,
 };
-use onbeat_tune::{CpuList, HostFiles, Journal, LiveHost, Purpose};
+use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose};
 
 use super::study_options::{VmPinOptions, VmXmlOptions};
 use crate::cmd::repair::repair_first;
@@ -18,7 +19,7 @@ pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
     let of_guest = own.as_ref().map(|own| (own.machine.cpus, own.machine.memory_mib));
     let (vcpus, memory) = of_guest.unwrap_or((2, 2048));
     let (vcpus, memory) = (options.vcpus.unwrap_or(vcpus), options.memory.unwrap_or(memory));
-    let others = others.clone().unwrap_or_else(|| all_but(cpus));
+    let others = others.clone().unwrap_or_else(|| housekeeping(cpus));
     let machine = RealTimeMachine {
         name: name.clone(),
         ..RealTimeMachine::tuned(vcpus, memory, cpus, &others)?
@@ -36,12 +37,6 @@ pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Pass)
 }
 
-/// The online CPUs without these.
-fn all_but(cpus: &CpuList) -> CpuList {
-    let online: CpuList = onbeat::host::online_cpus().into_iter().collect();
-    online.minus(cpus)
-}
-
 pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::new();
     if !host.is_root() {
@@ -51,7 +46,7 @@ pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
 
     let QemuSocket { pid, vcpus } = QemuSocket::ask(&options.socket)?;
     let count = u32::try_from(vcpus.len()).unwrap_or(u32::MAX);
-    let others = options.others.clone().unwrap_or_else(|| all_but(&options.cpus));
+    let others = options.others.clone().unwrap_or_else(|| housekeeping(&options.cpus));
     let priority = Some(options.priority).filter(|priority| *priority > 0);
     let plan = ThreadPlan::new(count, &options.cpus, &others, priority)?;
 
