@@ -1,12 +1,13 @@
 //! Reading of a TOML file whose tables are checked by their own types.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
 use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use serde::de::DeserializeOwned;
 
-/// A file that cannot be read, or is not valid TOML; the caller names the file.
+/// A file that cannot be read, is not valid TOML, or repeats a name; the caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TomlFileError {
     /// The file cannot be read.
@@ -24,6 +25,13 @@ pub enum TomlFileError {
         /// Message of the parser.
         why: String,
     },
+    /// A name occurs twice.
+    #[error("`{list}` has \"{name}\" twice; names in a list must differ")]
+    Twice {
+        /// Key of the list.
+        list: &'static str,
+        name: String,
+    },
 }
 
 /// Reads the text of a file.
@@ -39,4 +47,16 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, TomlFileError>
         let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
         TomlFileError::Syntax { line, column, why: error.message().to_owned() }
     })
+}
+
+/// Refuses a list that has a name twice.
+pub(crate) fn check_distinct<N: Ord + ToString>(
+    list: &'static str,
+    names: impl IntoIterator<Item = N>,
+) -> Result<(), TomlFileError> {
+    let mut seen = BTreeSet::new();
+    match names.into_iter().find_map(|name| seen.replace(name)) {
+        Some(name) => Err(TomlFileError::Twice { list, name: name.to_string() }),
+        None => Ok(()),
+    }
 }

@@ -21,7 +21,7 @@ pub const LEAST_RUNS: u32 = 3;
 /// An error in a study's file; the caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyFileError {
-    /// The file cannot be read, or is not valid TOML.
+    /// The file cannot be read, is not valid TOML, or repeats a name.
     #[error(transparent)]
     File(#[from] TomlFileError),
     /// A number is out of its range.
@@ -33,13 +33,6 @@ pub enum StudyFileError {
         least: u64,
         /// The largest.
         most: u64,
-    },
-    /// A name occurs twice.
-    #[error("`{list}` has \"{name}\" twice; names in a list must differ")]
-    Twice {
-        /// Key of the list.
-        list: &'static str,
-        name: String,
     },
     /// A name cannot be a directory's.
     #[error("\"{name}\" is not a name: use letters, digits and hyphens")]
@@ -70,10 +63,7 @@ pub enum StudyFileError {
     HalfAProbe,
     /// A word is not a valid load.
     #[error(transparent)]
-    Load {
-        /// Why.
-        source: Box<LoadError>,
-    },
+    Load(#[from] LoadError),
     /// No load is listed.
     #[error("`loads` is empty; list at least one, such as {{ name = \"idle\" }}")]
     NoLoad,
@@ -338,11 +328,9 @@ fn foreign_probe(
 }
 
 fn checked_servo(servo: Option<String>) -> Result<Option<String>, StudyFileError> {
-    let parsed = servo.as_ref().map(|text| text.parse::<PortAddress>());
-    match parsed.transpose() {
-        Ok(_) => Ok(servo),
-        Err(reason) => Err(StudyFileError::Servo { reason }),
-    }
+    let parsed = servo.as_deref().map(str::parse::<PortAddress>);
+    parsed.transpose().map_err(|reason| StudyFileError::Servo { reason })?;
+    Ok(servo)
 }
 
 fn check_numbers(table: &StudyTable) -> Result<(), StudyFileError> {
@@ -364,50 +352,30 @@ fn check_numbers(table: &StudyTable) -> Result<(), StudyFileError> {
 
 fn check_names<'n>(
     list: &'static str,
-    names: impl Iterator<Item = &'n str>,
+    names: impl Iterator<Item = &'n str> + Clone,
 ) -> Result<(), StudyFileError> {
-    let mut seen = Vec::new();
-    for name in names {
-        let is_name =
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        if !is_name || name == "untuned" || name == "all" {
-            return Err(StudyFileError::Name { name: name.to_owned() });
-        }
-        if seen.contains(&name) {
-            return Err(StudyFileError::Twice { list, name: name.to_owned() });
-        }
-        seen.push(name);
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let is_free = |name: &str| name != "untuned" && name != "all";
+    match names.clone().find(|name| !is_name(name) || !is_free(name)) {
+        Some(name) => Err(StudyFileError::Name { name: name.to_owned() }),
+        None => Ok(toml_file::check_distinct(list, names)?),
     }
-
-    Ok(())
 }
 
 fn check_ids(stages: &[StageTable]) -> Result<(), StudyFileError> {
-    let mut seen: Vec<&str> = Vec::new();
-    for stage in stages {
-        for id in &stage.settings {
-            if catalogue().get(id).is_none() {
-                let stage = stage.name.clone();
-                let id = id.clone();
-                return Err(StudyFileError::UnknownSetting { stage, id });
-            }
-            if seen.contains(&id.as_str()) {
-                return Err(StudyFileError::Twice { list: "settings", name: id.clone() });
-            }
-            seen.push(id);
+    let ids = stages.iter().flat_map(|stage| stage.settings.iter().map(move |id| (stage, id)));
+    match ids.clone().find(|(_, id)| catalogue().get(id).is_none()) {
+        Some((stage, id)) => {
+            Err(StudyFileError::UnknownSetting { stage: stage.name.clone(), id: id.clone() })
         }
+        None => Ok(toml_file::check_distinct("settings", ids.map(|(_, id)| id))?),
     }
-
-    Ok(())
 }
 
 fn load(table: LoadTable) -> Result<StudyLoad, StudyFileError> {
-    let parsed = |text: &str| {
-        text.parse::<Load>().map_err(|error| StudyFileError::Load { source: Box::new(error) })
-    };
-    let host = parsed(&table.host)?;
-    let guest = parsed(&table.guest)?;
-    Ok(StudyLoad { name: table.name, host, guest })
+    Ok(StudyLoad { name: table.name, host: table.host.parse()?, guest: table.guest.parse()? })
 }
 
 fn parse_cpus(text: &str) -> Result<CpuList, StudyFileError> {

@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use onbeat::bench::CellTuning;
 use onbeat::load::Load;
 use serde::Deserialize;
 
@@ -141,11 +140,11 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         return Err(MatrixError::Empty { list: "measure" });
     }
 
-    distinct("kernels", kernels.iter().map(|kernel| kernel.name.clone()))?;
-    distinct("command_lines", command_lines.iter().map(|line| line.name.clone()))?;
-    distinct("tunings", tunings.iter().map(|tuning| tuning.name.clone()))?;
-    distinct("loads", loads.iter().map(|load| load.name.clone()))?;
-    distinct("seeds", seeds.iter().map(u32::to_string))?;
+    distinct("kernels", kernels.iter().map(|kernel| &kernel.name))?;
+    distinct("command_lines", command_lines.iter().map(|line| &line.name))?;
+    distinct("tunings", tunings.iter().map(|tuning| &tuning.name))?;
+    distinct("loads", loads.iter().map(|load| &load.name))?;
+    distinct("seeds", seeds.iter())?;
     above_zero("duration_ms", table.duration_ms)?;
     above_zero("period_us", table.period_us)?;
     above_zero("memory_mib", table.memory_mib.into())?;
@@ -243,9 +242,8 @@ fn command_line(entry: &CommandLineEntry) -> NamedEntry<Vec<String>> {
 }
 
 fn tuning(word: &str) -> Result<NamedEntry<LabTuning>, MatrixError> {
-    let parsed: CellTuning =
-        word.parse().map_err(|error| MatrixError::Tuning { source: Box::new(error) })?;
-    Ok(NamedEntry { name: word.to_owned(), value: LabTuning::new(word, &parsed)? })
+    let value = LabTuning::new(word, &word.parse()?)?;
+    Ok(NamedEntry { name: word.to_owned(), value })
 }
 
 fn load(entry: &LoadEntry) -> Result<NamedEntry<Load>, MatrixError> {
@@ -253,22 +251,19 @@ fn load(entry: &LoadEntry) -> Result<NamedEntry<Load>, MatrixError> {
         LoadEntry::Load(load) => (load, load),
         LoadEntry::Named { name, load } => (name, load),
     };
-    let value = load.parse().map_err(|source| MatrixError::Load { source: Box::new(source) })?;
-    Ok(NamedEntry { name: name.clone(), value })
+    Ok(NamedEntry { name: name.clone(), value: load.parse()? })
 }
 
 /// Refuses a list that is empty or has a name twice.
-fn distinct(list: &'static str, names: impl Iterator<Item = String>) -> Result<(), MatrixError> {
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    if names.is_empty() {
+fn distinct<N: Ord + ToString>(
+    list: &'static str,
+    names: impl Iterator<Item = N>,
+) -> Result<(), MatrixError> {
+    let mut names = names.peekable();
+    if names.peek().is_none() {
         return Err(MatrixError::Empty { list });
     }
-
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(MatrixError::Twice { list, name: pair[0].clone() }),
-        None => Ok(()),
-    }
+    Ok(toml_file::check_distinct(list, names)?)
 }
 
 fn above_zero(key: &'static str, value: u64) -> Result<(), MatrixError> {

@@ -39,7 +39,7 @@ const DELAY_PER_SEED_US: u32 = 137;
 /// An error in a laboratory's file; the caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
-    /// The file cannot be read, or is not valid TOML.
+    /// The file cannot be read, is not valid TOML, or repeats a name.
     #[error(transparent)]
     File(#[from] TomlFileError),
     /// A list is empty.
@@ -47,13 +47,6 @@ pub enum MatrixError {
     Empty {
         /// Its key.
         list: &'static str,
-    },
-    /// A name is in a list twice.
-    #[error("`{list}` has \"{name}\" twice; names in a list must differ")]
-    Twice {
-        /// Key of the list.
-        list: &'static str,
-        name: String,
     },
     /// A number is 0.
     #[error("`{key}` is 0; it must be above 0")]
@@ -83,10 +76,7 @@ pub enum MatrixError {
     WiredOwnGuest { name: String },
     /// A word is not a valid tuning.
     #[error(transparent)]
-    Tuning {
-        /// Why.
-        source: Box<CellTuningError>,
-    },
+    Tuning(#[from] CellTuningError),
     /// A tuning that no guest of a laboratory can have.
     #[error("tuning `{tuning}`: {reason}")]
     NotInGuest {
@@ -96,10 +86,7 @@ pub enum MatrixError {
     },
     /// A word is not a valid load.
     #[error(transparent)]
-    Load {
-        /// Why.
-        source: Box<LoadError>,
-    },
+    Load(#[from] LoadError),
     /// The lists multiply to too many experiments.
     #[error("the lists multiply to {experiments} experiments, at most {limit} are allowed")]
     TooMany {
