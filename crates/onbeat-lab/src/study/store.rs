@@ -35,6 +35,13 @@ impl StudySide {
             Self::Inside => "inside",
         }
     }
+
+    pub(super) const fn place(self) -> &'static str {
+        match self {
+            Self::Outside => "bare metal",
+            Self::Inside => "guest",
+        }
+    }
 }
 
 /// Which measurement it is.
@@ -52,8 +59,7 @@ pub struct RowSlot {
 impl fmt::Display for RowSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { row, side, load, run } = self;
-        let side = if *side == StudySide::Outside { "bare metal" } else { "guest" };
-        write!(f, "{row}, {side}, {load}, run {run}")
+        write!(f, "{row}, {}, {load}, run {run}", side.place())
     }
 }
 

@@ -12,7 +12,7 @@ use super::file::LEAST_RUNS;
 use super::row::StageLadder;
 use super::setting::SettingState;
 use super::store::{Answers, Measured, StudySide, statistics_of};
-use crate::vm::{Measures, Virtual};
+use crate::vm::{Measures, Virtual, supported};
 
 const REAL: &str = "real";
 const FREE: &str = "free";
@@ -336,15 +336,6 @@ impl StudyResults {
     }
 }
 
-impl StudySide {
-    const fn place(self) -> &'static str {
-        match self {
-            Self::Outside => "bare metal",
-            Self::Inside => "guest",
-        }
-    }
-}
-
 /// A row of edges; none without an application test.
 fn edges(label: String, measured: &[&Measured]) -> Option<Row> {
     let answers: Vec<&Answers> = measured.iter().filter_map(|one| one.answers.as_ref()).collect();
@@ -410,10 +401,6 @@ fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
     let counts = [sum(|one| one.overruns), sum(|one| one.skipped), samples, runs];
     entries.extend(counts.map(Entry::from));
     Row::new(entries)
-}
-
-fn supported(found: &Statistics, share: Share) -> Option<u64> {
-    found.percentile(share).filter(|one| one.supported).map(|one| one.value_ns)
 }
 
 /// Microseconds with one decimal place.

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use onbeat::record::{Distribution, Moments};
 use onbeat_figures::Statistics;
+use onbeat_figures::statistics::Share;
 
 use super::clock::Measures;
 use super::printed::PrintedRun;
@@ -63,8 +64,8 @@ impl<C: Measures> GuestFigures<C> {
             samples: statistics.count,
             min_ns: statistics.min_ns,
             mean_ns: statistics.mean_ns,
-            median_ns: percentile(statistics, 50.0),
-            p99_ns: percentile(statistics, 99.0),
+            median_ns: supported(statistics, Share::P50),
+            p99_ns: supported(statistics, Share::P99),
             max_ns: statistics.max_ns,
             clock: PhantomData,
         }
@@ -78,9 +79,8 @@ impl<C: Measures> GuestFigures<C> {
 }
 
 /// A percentile that has enough samples beyond it.
-fn percentile(statistics: &Statistics, p: f64) -> Option<u64> {
-    let found = statistics.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9)?;
-    found.supported.then_some(found.value_ns)
+pub(crate) fn supported(statistics: &Statistics, share: Share) -> Option<u64> {
+    statistics.percentile(share).filter(|one| one.supported).map(|one| one.value_ns)
 }
 
 /// Figures of several guests under one unit.

@@ -53,7 +53,7 @@ pub use archive::Archive;
 pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;
 pub use figures::{ClockTable, GuestFigures};
-pub(crate) use figures::{in_us, merged};
+pub(crate) use figures::{in_us, merged, supported};
 pub use foreign::{ForeignProbe, main_series};
 pub use frame::{FrameError, GuestFile};
 pub(crate) use guest::CONSOLE;
