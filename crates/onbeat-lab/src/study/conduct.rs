@@ -78,22 +78,23 @@ pub fn conduct<C: VmClock>(
 
     let rows = Rows::new(&baseline.stages, request.study.prices);
     let boot = boot_state(&host.tree, &baseline.stages, &setup)?;
-    let mut queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
+    let queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
+    let Queue { due, stored: mut measured, waiting } = queue;
     say_where(&baseline, request.study.probe.as_ref(), report);
-    let (due, stored, waiting) = (queue.due.len(), queue.stored.len(), queue.waiting);
-    report(CampaignEvent::Begun { due, stored, waiting });
+    report(CampaignEvent::Begun { due: due.len(), stored: measured.len(), waiting });
 
     let StudyRequest { study, work, boot: image, onbeat, .. } = *request;
     let bench = StudyBench { study, onbeat, work, boot: image, own: &own, store: &store, stop };
     let mut campaign = Campaign::new(stop, report);
-    let measured = measure_all(&bench, &clock, &mut queue, &mut host, &mut campaign);
+    let new = measure_all(&bench, &clock, &due, &mut host, &mut campaign);
     let closed = host.close();
-    measured.and(closed)?;
+    let new = new?;
+    closed?;
 
     let failed = campaign.into_failed();
-    let Queue { due, stored, waiting } = queue;
-    let missing = due.len() - failed.len();
-    Ok(StudyResults { baseline, rows, measured: stored, waiting, failed, missing, boot, store })
+    let missing = due.len() - new.len() - failed.len();
+    measured.extend(new);
+    Ok(StudyResults { baseline, rows, measured, waiting, failed, missing, boot, store })
 }
 
 /// Says where guests run, and by which clock.
@@ -122,7 +123,6 @@ fn say_where(
 }
 
 /// A measurement that is due.
-#[derive(Clone, Debug)]
 struct Due {
     slot: RowSlot,
     key: String,
@@ -232,15 +232,16 @@ fn key(
     key_of(format!("{measured} {guest}").as_bytes())
 }
 
-/// Measures what is due; consecutive measurements of one row share its settings.
+/// Measures what is due and returns the results; consecutive measurements of one row share its
+/// settings.
 fn measure_all<C: VmClock>(
     bench: &StudyBench<'_>,
     clock: &impl Fn(u32) -> C,
-    queue: &mut Queue,
+    due: &[Due],
     host: &mut StudyHost,
     campaign: &mut Campaign<'_>,
-) -> Result<(), StudyError> {
-    let due = queue.due.clone();
+) -> Result<Vec<Measured>, StudyError> {
+    let mut all = Vec::new();
     for group in due.chunk_by(|a, b| (&a.slot.row, a.slot.run) == (&b.slot.row, b.slot.run)) {
         if campaign.is_stopped() {
             break;
@@ -266,8 +267,7 @@ fn measure_all<C: VmClock>(
             });
             if let Some(measured) = campaign.outcome(&one.slot.to_string(), kept)? {
                 report_stored(&measured, campaign);
-                queue.due.retain(|due| due.slot != one.slot);
-                queue.stored.push(measured);
+                all.push(measured);
             }
             Ok(())
         });
@@ -276,7 +276,7 @@ fn measure_all<C: VmClock>(
         measured?;
     }
 
-    Ok(())
+    Ok(all)
 }
 
 fn report_stored(measured: &Measured, campaign: &mut Campaign<'_>) {
