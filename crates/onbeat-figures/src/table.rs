@@ -75,6 +75,13 @@ impl Column {
     pub fn figures(header: impl Into<String>) -> Self {
         Self { header: header.into(), align: Align::Right }
     }
+
+    /// Columns of words, and of figures behind them.
+    #[must_use]
+    pub fn all(words: &[&str], figures: &[&str]) -> Vec<Self> {
+        let words = words.iter().map(|header| Self::words(*header));
+        words.chain(figures.iter().map(|header| Self::figures(*header))).collect()
+    }
 }
 
 /// One row.

@@ -155,8 +155,7 @@ pub fn normal_table(summary: &Summary, otherwise: Series, letters: Letters) -> O
 
     let rows: Vec<Row> = summary.cells.iter().filter_map(row).collect();
     let heads = ["samples", "mean", "SD", "max", "(max - mean) / SD", "normal"];
-    let mut columns = vec![Column::words("")];
-    columns.extend(heads.map(Column::figures));
+    let columns = Column::all(&[""], &heads);
     (!rows.is_empty()).then(|| Table {
         title: match shown.iter().next() {
             Some(series) if shown.len() == 1 => {

@@ -453,10 +453,9 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
         Row::new(entries)
     };
 
-    let figures = ["samples", "avg", "p50", "p99", "p99.9", "max"].map(Column::figures);
     let table = Table {
         title: format!("Times of {} since it began, us", options.named.name),
-        columns: std::iter::once(Column::words("")).chain(figures).collect(),
+        columns: Column::all(&[""], &["samples", "avg", "p50", "p99", "p99.9", "max"]),
         rows: Timed::ALL.into_iter().map(row).collect(),
         legend: std::iter::once("Percentiles are upper ends of buckets a sixteenth wide.".to_owned())
             .chain((simulated > 0).then(|| {

@@ -213,7 +213,7 @@ fn means(rows: &[BoardTestRow]) -> Table {
 
     Table {
         title: format!("Two boards, means in {} ({} clock)", Virtual::UNIT, clock_name()),
-        columns: columns(&["t_w", "t_rw", "t_r", "t_rwn", "t_n"]),
+        columns: Column::all(&NAMES, &["t_w", "t_rw", "t_r", "t_rwn", "t_n"]),
         rows: rows.iter().map(|row| table_row(row, figures(row))).collect(),
         legend,
     }
@@ -236,19 +236,17 @@ fn percentiles(rows: &[BoardTestRow]) -> Table {
 
     Table {
         title: format!("Two boards, percentiles in {} ({} clock)", Virtual::UNIT, clock_name()),
-        columns: columns(&names),
+        columns: Column::all(&NAMES, &names),
         rows: rows.iter().map(|row| table_row(row, figures(row))).collect(),
         legend: vec![format!("With the delays of {DELAY_US} us of each board.")],
     }
 }
 
+/// Columns that name a row.
+const NAMES: [&str; 2] = ["kernel", "load"];
+
 const fn clock_name() -> &'static str {
     <Virtual as crate::vm::VmClock>::NAME
-}
-
-fn columns(figures: &[&str]) -> Vec<Column> {
-    let names = ["kernel", "load"].into_iter().map(Column::words);
-    names.chain(figures.iter().map(|name| Column::figures(*name))).collect()
 }
 
 fn table_row(row: &BoardTestRow, figures: Vec<String>) -> Row {

@@ -205,7 +205,7 @@ impl StudyResults {
         let names = ["min", "avg", "max", "p99", "p99.9", "overruns", "skipped", "samples", "runs"];
         Ok((!rows.is_empty()).then(|| Table {
             title: title(&format!("Latency in {unit} ({clock} clock)"), load, when),
-            columns: columns("version", &names),
+            columns: Column::all(&["version"], &names),
             rows,
             legend,
         }))
@@ -222,7 +222,7 @@ impl StudyResults {
             rungs.map(|(label, measured)| Row::new([label, measured.len().to_string()])).collect();
         (!rows.is_empty()).then(|| Table {
             title: title("Guests that ended their measurement (free clock)", load, when),
-            columns: columns("version", &["guests"]),
+            columns: Column::all(&["version"], &["guests"]),
             rows,
             legend: vec![NO_LATENCIES.to_owned()],
         })
@@ -240,7 +240,7 @@ impl StudyResults {
             let figures = ["min", "avg", "max", "std dev", "within", "edges"];
             (!rows.is_empty()).then(|| Table {
                 title: title(&what, load, when),
-                columns: columns("version", &figures),
+                columns: Column::all(&["version"], &figures),
                 rows,
                 legend: legend.iter().map(|line| (*line).to_owned()).collect(),
             })
@@ -295,8 +295,8 @@ impl StudyResults {
         );
         Ok((!rows.is_empty()).then(|| Table {
             title: title(&what, load, when),
-            columns: columns(
-                "left out",
+            columns: Column::all(
+                &["left out"],
                 &["max", "max of each run", "max ratio", "p99 ratio", "p99.9 ratio"],
             ),
             rows,
@@ -375,11 +375,6 @@ fn title(what: &str, load: &str, when: &str) -> String {
         "" => format!("{what}, {load}"),
         when => format!("{what}, {load}, {when}"),
     }
-}
-
-fn columns(name: &str, figures: &[&str]) -> Vec<Column> {
-    let figures = figures.iter().map(|figure| Column::figures(*figure));
-    std::iter::once(Column::words(name)).chain(figures).collect()
 }
 
 /// A row of latencies.

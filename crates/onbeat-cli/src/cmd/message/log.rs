@@ -96,11 +96,7 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
     };
     let table = Table {
         title: "Log".to_owned(),
-        columns: ["channel", "type", "encoding"]
-            .map(Column::words)
-            .into_iter()
-            .chain(["records"].map(Column::figures))
-            .collect(),
+        columns: Column::all(&["channel", "type", "encoding"], &["records"]),
         rows: channels.iter().map(row).collect(),
         legend: Vec::new(),
     };

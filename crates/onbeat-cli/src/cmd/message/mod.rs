@@ -90,11 +90,7 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
     };
     let table = Table {
         title: "Channels".to_owned(),
-        columns: ["channel", "type", "writer"]
-            .map(Column::words)
-            .into_iter()
-            .chain(["records", "kept"].map(Column::figures))
-            .collect(),
+        columns: Column::all(&["channel", "type", "writer"], &["records", "kept"]),
         rows: found.rings.iter().map(row).collect(),
         legend: Vec::new(),
     };

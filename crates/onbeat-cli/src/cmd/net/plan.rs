@@ -58,10 +58,7 @@ fn table(prediction: &NetPrediction) -> Table {
 
     Table {
         title: format!("Predicted round trips, {} cycles, us", prediction.cycles),
-        columns: [Column::words("device")]
-            .into_iter()
-            .chain(["on wire", "min", "max", "answered", "late", "lost"].map(Column::figures))
-            .collect(),
+        columns: Column::all(&["device"], &["on wire", "min", "max", "answered", "late", "lost"]),
         rows: groups.map(row).collect(),
         legend: vec![
             "on wire: command and answer on every link of the longest path; late: after the next release."

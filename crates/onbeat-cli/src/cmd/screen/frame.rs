@@ -128,16 +128,14 @@ fn cells(summary: &Summary, size: FrameSize, letters: Letters) -> Vec<String> {
             counted(cell.skipped),
             counted(cell.spike_count),
         ];
-        Some(Row { entries: entries.map(Into::into).into(), ..Row::default() })
+        Some(Row::new(entries))
     };
     let heads = ["samples", "p50", "p99", "p99.9", "worst", "misses", "skipped", "spikes"];
-    let mut columns = vec![Column::words("")];
-    columns.extend(heads.map(Column::figures));
     let left = summary.cells.len().saturating_sub(most);
     let legend = if left > 0 { vec![format!("and {left} more cells")] } else { Vec::new() };
     let table = Table {
         title: String::new(),
-        columns,
+        columns: Column::all(&[""], &heads),
         rows: summary.cells.iter().filter_map(row).take(most).collect(),
         legend,
     };

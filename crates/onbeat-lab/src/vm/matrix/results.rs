@@ -105,7 +105,7 @@ impl LabResults<Free> {
         });
         Table {
             title: "Guests that ended their job (free clock)".to_owned(),
-            columns: columns(&["guests"]),
+            columns: Column::all(&NAMES, &["guests"]),
             rows: rows.map(Row::new).collect(),
             legend: vec![
                 "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
@@ -149,7 +149,10 @@ fn figures_table<C: Measures>(series: Series, cells: &[CellFigures<C>]) -> Table
     });
     Table {
         title: format!("{} in {} ({} clock)", title(series), C::UNIT, C::NAME),
-        columns: columns(&["guests", "samples", "min", "avg", "p50", "p99", "max", "worst seed"]),
+        columns: Column::all(
+            &NAMES,
+            &["guests", "samples", "min", "avg", "p50", "p99", "max", "worst seed"],
+        ),
         rows: rows.collect(),
         legend: C::LEGEND.iter().map(|line| (*line).to_owned()).collect(),
     }
@@ -168,11 +171,6 @@ fn title(series: Series) -> String {
 fn names(cell: &LabCell) -> Vec<String> {
     let LabCell { kernel, command_line, tuning, load } = cell.clone();
     vec![kernel, command_line, tuning, load]
-}
-
-fn columns(figures: &[&str]) -> Vec<Column> {
-    let names = NAMES.iter().map(|name| Column::words(*name));
-    names.chain(figures.iter().map(|name| Column::figures(*name))).collect()
 }
 
 #[cfg(test)]
