@@ -5,7 +5,7 @@ use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, check};
 use onbeat_tune::plan::{CpuChoice, PlanRequest, plan};
 
 use super::error::StudyError;
-use super::file::StudyFile;
+use super::file::{StudyFile, StudyStage};
 use super::row::Stage;
 use super::setting::{FIRMWARE, MachineSetting, SettingState, StageSetting, resolve};
 use super::store::{StudyBaseline, StudyStore};
@@ -17,7 +17,7 @@ pub(super) fn loop_setup(cpus: &CpuList, study: &StudyFile, clock: &str) -> Loop
     let halts_itself = study
         .stages
         .iter()
-        .flat_map(|(_, ids)| ids)
+        .flat_map(|stage| &stage.settings)
         .any(|id| MachineSetting::from_id(id) == Some(MachineSetting::IdlesItself));
     LoopSetup {
         period_us: i64::try_from(study.period.as_micros()).unwrap_or(i64::MAX),
@@ -37,7 +37,9 @@ pub(super) fn baseline(
     store: &StudyStore,
 ) -> Result<StudyBaseline, StudyError> {
     let StudyFile { stages, host_cpus, .. } = study;
-    let key = key_of(format!("{stages:?} {host_cpus:?} {clock}").as_bytes());
+    // As tuples, by which studies that have begun are known.
+    let named: Vec<_> = stages.iter().map(|stage| (&stage.name, &stage.settings)).collect();
+    let key = key_of(format!("{named:?} {host_cpus:?} {clock}").as_bytes());
     if let Some(known) = store.baseline()? {
         return if known.key == key {
             Ok(known)
@@ -49,9 +51,10 @@ pub(super) fn baseline(
     let tree = HostTree::live();
     let own = chosen(&tree, host_cpus.as_ref())?;
     let setup = loop_setup(&own, study, clock);
-    let stage = |(name, ids): &(String, Vec<String>)| Stage {
-        name: name.clone(),
-        settings: ids
+    let stage = |stage: &StudyStage| Stage {
+        name: stage.name.clone(),
+        settings: stage
+            .settings
             .iter()
             .map(|id| StageSetting { id: id.clone(), state: resolve(&tree, id, &setup, clock) })
             .collect(),

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use onbeat::import::Format;
-use onbeat::load::{Load, LoadError};
+use onbeat::load::Load;
 use onbeat::probe::ports::PortAddress;
 use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::catalogue;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::row::SettingPrices;
 use super::setting::STAGES;
@@ -61,18 +62,9 @@ pub enum StudyFileError {
     /// A program without its format, or the reverse.
     #[error("`probe` and `probe_as` belong together: a program, and the format of its output")]
     HalfAProbe,
-    /// A word is not a valid load.
-    #[error(transparent)]
-    Load(#[from] LoadError),
     /// No load is listed.
     #[error("`loads` is empty; list at least one, such as {{ name = \"idle\" }}")]
     NoLoad,
-    /// A text is not a list of CPUs.
-    #[error("`host_cpus` is \"{text}\", which is not a list of CPUs; write for example \"3\"")]
-    Cpus {
-        /// What was given.
-        text: String,
-    },
 }
 
 /// The clock of a study's guests.
@@ -107,13 +99,25 @@ impl StudyClock {
 }
 
 /// A load of a study: what runs besides, on the host and in the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StudyLoad {
     /// Its name in tables.
     pub name: String,
     /// On the host, also while the guest is measured.
+    #[serde(default)]
     pub host: Load,
+    #[serde(default)]
     pub guest: Load,
+}
+
+/// A stage of a study, before its settings are looked for on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyStage {
+    pub name: String,
+    /// Ids of its settings.
+    pub settings: Vec<String>,
 }
 
 /// What a study measures and how.
@@ -122,17 +126,19 @@ pub struct StudyLoad {
 /// use onbeat_lab::study::StudyFile;
 ///
 /// let study = StudyFile::from_toml("runs = 5\nloads = [{ name = \"idle\" }]")?;
-/// let stages: Vec<&str> = study.stages.iter().map(|(name, _)| name.as_str()).collect();
+/// let stages: Vec<&str> = study.stages.iter().map(|stage| stage.name.as_str()).collect();
 /// assert_eq!((study.runs, stages), (5, vec!["kernel", "host", "qemu"]));
 /// # Ok::<(), onbeat_lab::study::StudyFileError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct StudyFile {
     /// The guest's kernel: a package, or the path of an image.
     pub kernel: String,
     /// Directory of the modules of an image.
     pub modules: Option<PathBuf>,
     /// Words on the guest's kernel command line.
+    #[serde(deserialize_with = "words")]
     pub guest_arguments: Vec<String>,
     /// The clock of its guests.
     pub clock: StudyClock,
@@ -141,15 +147,23 @@ pub struct StudyFile {
     /// Memory of the guest in MiB.
     pub memory_mib: u32,
     /// Host CPUs of the guest; chosen as `onbeat tune plan` does where it is absent.
+    #[serde(deserialize_with = "host_cpus")]
     pub host_cpus: Option<CpuList>,
     /// Period of the measured loop.
+    #[serde(rename = "period_us", deserialize_with = "microseconds")]
     pub period: Duration,
     /// Priority of the measured loop, 1 to 99.
     pub priority: u32,
     /// The program that measures in place of `onbeat measure latency`; period, priority and duration are
     /// its own then.
+    #[serde(skip)]
     pub probe: Option<ForeignProbe>,
+    /// Its line and the name of its format, until both have been read.
+    #[serde(rename = "probe")]
+    probe_line: Option<String>,
+    probe_as: Option<String>,
     /// Time of each measurement.
+    #[serde(rename = "duration_s", deserialize_with = "seconds")]
     pub duration: Duration,
     /// Runs of each measurement.
     pub runs: u32,
@@ -159,67 +173,52 @@ pub struct StudyFile {
     /// virtual servo.
     pub servo: Option<String>,
     /// Which settings are priced each by itself.
+    #[serde(rename = "price_settings", deserialize_with = "prices")]
     pub prices: SettingPrices,
     pub loads: Vec<StudyLoad>,
-    /// Names of stages, and ids of their settings.
-    pub stages: Vec<(String, Vec<String>)>,
+    #[serde(rename = "stage")]
+    pub stages: Vec<StudyStage>,
     /// Longest time of a guest beyond its measurement, by the host's clock.
+    #[serde(rename = "limit_s", deserialize_with = "seconds")]
     pub limit: Duration,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct StudyTable {
-    kernel: String,
-    modules: Option<PathBuf>,
-    guest_arguments: String,
-    clock: StudyClock,
-    cpus: u32,
-    memory_mib: u32,
-    host_cpus: Option<String>,
-    period_us: u64,
-    priority: u32,
-    probe: Option<String>,
-    probe_as: Option<String>,
-    duration_s: u64,
-    runs: u32,
-    commands: u32,
-    servo: Option<String>,
-    price_settings: bool,
-    limit_s: u64,
-    loads: Vec<LoadTable>,
-    stage: Vec<StageTable>,
+fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(String::deserialize(from)?.split_whitespace().map(str::to_owned).collect())
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadTable {
-    name: String,
-    #[serde(default = "idle")]
-    host: String,
-    #[serde(default = "idle")]
-    guest: String,
+fn host_cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CpuList>, D::Error> {
+    let text = String::deserialize(from)?;
+    let cpus = CpuList::parse_list(&text).ok().filter(|cpus| !cpus.is_empty());
+    let not_cpus = || {
+        D::Error::custom(format!(
+            "`host_cpus` is \"{text}\", which is not a list of CPUs; write for example \"3\""
+        ))
+    };
+    cpus.map(Some).ok_or_else(not_cpus)
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StageTable {
-    name: String,
-    settings: Vec<String>,
+fn microseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_micros)
 }
 
-fn idle() -> String {
-    "idle".to_owned()
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_secs)
 }
 
-impl Default for StudyTable {
+fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<SettingPrices, D::Error> {
+    let is_each = bool::deserialize(from)?;
+    Ok(if is_each { SettingPrices::Settings } else { SettingPrices::Stages })
+}
+
+impl Default for StudyFile {
     fn default() -> Self {
-        let load = |name: &str, host: &str, guest: &str| LoadTable {
+        let load = |name: &str, host: &str, guest: &str| StudyLoad {
             name: name.to_owned(),
-            host: host.to_owned(),
-            guest: guest.to_owned(),
+            host: host.parse().unwrap_or_default(),
+            guest: guest.parse().unwrap_or_default(),
         };
-        let stage = |(name, ids): (&str, &[&str])| StageTable {
+        let stage = |(name, ids): (&str, &[&str])| StudyStage {
             name: name.to_owned(),
             settings: ids.iter().map(|id| (*id).to_owned()).collect(),
         };
@@ -227,23 +226,24 @@ impl Default for StudyTable {
         Self {
             kernel: "linux-image-rt-amd64".to_owned(),
             modules: None,
-            guest_arguments: String::new(),
+            guest_arguments: Vec::new(),
             clock: StudyClock::Auto,
             cpus: 1,
             memory_mib: 512,
             host_cpus: None,
-            period_us: 100,
+            period: Duration::from_micros(100),
             priority: 99,
             probe: None,
+            probe_line: None,
             probe_as: None,
-            duration_s: 600,
+            duration: Duration::from_secs(600),
             runs: LEAST_RUNS,
             commands: 1000,
             servo: None,
-            price_settings: true,
-            limit_s: 300,
+            prices: SettingPrices::Settings,
             loads: vec![load("idle", "idle", "idle"), load("busy", "cpu=80%", "cpu=50%")],
-            stage: STAGES.map(stage).to_vec(),
+            stages: STAGES.map(stage).to_vec(),
+            limit: Duration::from_secs(300),
         }
     }
 }
@@ -262,40 +262,39 @@ impl StudyFile {
     /// # Errors
     /// When it is not valid.
     pub fn from_toml(text: &str) -> Result<Self, StudyFileError> {
-        let table: StudyTable = toml_file::parse(text)?;
-        check_numbers(&table)?;
-        check_names("loads", table.loads.iter().map(|load| load.name.as_str()))?;
-        check_names("stage", table.stage.iter().map(|stage| stage.name.as_str()))?;
-        check_ids(&table.stage)?;
-        if table.loads.is_empty() {
+        let mut study: Self = toml_file::parse(text)?;
+        study.check_numbers()?;
+        check_names("loads", study.loads.iter().map(|load| load.name.as_str()))?;
+        check_names("stage", study.stages.iter().map(|stage| stage.name.as_str()))?;
+        check_ids(&study.stages)?;
+        if study.loads.is_empty() {
             return Err(StudyFileError::NoLoad);
         }
 
-        let probe = foreign_probe(table.probe, table.probe_as)?;
-        let host_cpus = table.host_cpus.map(|text| parse_cpus(&text)).transpose()?;
-        let prices =
-            if table.price_settings { SettingPrices::Settings } else { SettingPrices::Stages };
-        let loads = table.loads.into_iter().map(load).collect::<Result<_, _>>()?;
-        Ok(Self {
-            kernel: table.kernel,
-            modules: table.modules,
-            guest_arguments: table.guest_arguments.split_whitespace().map(str::to_owned).collect(),
-            clock: table.clock,
-            cpus: table.cpus,
-            memory_mib: table.memory_mib,
-            host_cpus,
-            period: Duration::from_micros(table.period_us),
-            priority: table.priority,
-            probe,
-            duration: Duration::from_secs(table.duration_s),
-            runs: table.runs,
-            commands: table.commands,
-            servo: checked_servo(table.servo)?,
-            prices,
-            loads,
-            stages: table.stage.into_iter().map(|stage| (stage.name, stage.settings)).collect(),
-            limit: Duration::from_secs(table.limit_s),
-        })
+        study.probe = foreign_probe(study.probe_line.take(), study.probe_as.take())?;
+        let servo = study.servo.as_deref().map(str::parse::<PortAddress>);
+        servo.transpose().map_err(|reason| StudyFileError::Servo { reason })?;
+        Ok(study)
+    }
+
+    fn check_numbers(&self) -> Result<(), StudyFileError> {
+        let period_us = u64::try_from(self.period.as_micros()).unwrap_or(u64::MAX);
+        let ranges = [
+            ("cpus", u64::from(self.cpus), 1, 255),
+            ("memory_mib", u64::from(self.memory_mib), 64, 1 << 20),
+            ("period_us", period_us, 1, 1_000_000),
+            ("priority", u64::from(self.priority), 1, 99),
+            ("duration_s", self.duration.as_secs(), 1, 7 * 24 * 3600),
+            ("runs", u64::from(self.runs), 1, 1000),
+            ("commands", u64::from(self.commands), 1, 1_000_000),
+            ("limit_s", self.limit.as_secs(), 1, 24 * 3600),
+        ];
+        match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
+            Some((key, value, least, most)) => {
+                Err(StudyFileError::Range { key, value, least, most })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same study in minutes: one run of 2 s, and stages alone. The comparison
@@ -327,29 +326,6 @@ fn foreign_probe(
     }
 }
 
-fn checked_servo(servo: Option<String>) -> Result<Option<String>, StudyFileError> {
-    let parsed = servo.as_deref().map(str::parse::<PortAddress>);
-    parsed.transpose().map_err(|reason| StudyFileError::Servo { reason })?;
-    Ok(servo)
-}
-
-fn check_numbers(table: &StudyTable) -> Result<(), StudyFileError> {
-    let ranges = [
-        ("cpus", u64::from(table.cpus), 1, 255),
-        ("memory_mib", u64::from(table.memory_mib), 64, 1 << 20),
-        ("period_us", table.period_us, 1, 1_000_000),
-        ("priority", u64::from(table.priority), 1, 99),
-        ("duration_s", table.duration_s, 1, 7 * 24 * 3600),
-        ("runs", u64::from(table.runs), 1, 1000),
-        ("commands", u64::from(table.commands), 1, 1_000_000),
-        ("limit_s", table.limit_s, 1, 24 * 3600),
-    ];
-    match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
-        Some((key, value, least, most)) => Err(StudyFileError::Range { key, value, least, most }),
-        None => Ok(()),
-    }
-}
-
 fn check_names<'n>(
     list: &'static str,
     names: impl Iterator<Item = &'n str> + Clone,
@@ -364,7 +340,7 @@ fn check_names<'n>(
     }
 }
 
-fn check_ids(stages: &[StageTable]) -> Result<(), StudyFileError> {
+fn check_ids(stages: &[StudyStage]) -> Result<(), StudyFileError> {
     let ids = stages.iter().flat_map(|stage| stage.settings.iter().map(move |id| (stage, id)));
     match ids.clone().find(|(_, id)| catalogue().get(id).is_none()) {
         Some((stage, id)) => {
@@ -372,15 +348,6 @@ fn check_ids(stages: &[StageTable]) -> Result<(), StudyFileError> {
         }
         None => Ok(toml_file::check_distinct("settings", ids.map(|(_, id)| id))?),
     }
-}
-
-fn load(table: LoadTable) -> Result<StudyLoad, StudyFileError> {
-    Ok(StudyLoad { name: table.name, host: table.host.parse()?, guest: table.guest.parse()? })
-}
-
-fn parse_cpus(text: &str) -> Result<CpuList, StudyFileError> {
-    let cpus = CpuList::parse_list(text).ok().filter(|cpus| !cpus.is_empty());
-    cpus.ok_or_else(|| StudyFileError::Cpus { text: text.to_owned() })
 }
 
 #[cfg(test)]
@@ -398,6 +365,8 @@ mod tests {
         assert_eq!((study.duration.as_secs(), study.runs, study.commands), (600, 3, 1000));
         let loads: Vec<&str> = study.loads.iter().map(|load| load.name.as_str()).collect();
         assert_eq!(loads, ["idle", "busy"]);
+        let [host, guest] = [&study.loads[1].host, &study.loads[1].guest].map(Load::to_string);
+        assert_eq!((host.as_str(), guest.as_str()), ("cpu=80%", "cpu=50%"));
         assert_eq!(study.prices, SettingPrices::Settings);
 
         let quick = study.quick();
