@@ -1,6 +1,5 @@
 //! Why a study could not go on.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use onbeat::bench::background_load::BackgroundLoadError;
@@ -86,15 +85,5 @@ impl StudyError {
     /// A stored run file cannot be read.
     pub(super) fn damaged(path: &Path, why: &impl ToString) -> Self {
         StoreError::Damaged { path: path.to_owned(), reason: why.to_string() }.into()
-    }
-
-    /// For `map_err` after a read of `path`.
-    pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| StoreError::reading(path)(source).into()
-    }
-
-    /// For `map_err` after a write to `path`.
-    pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| StoreError::writing(path)(source).into()
     }
 }

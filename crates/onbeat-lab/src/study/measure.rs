@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use onbeat::bench::background_load::BackgroundLoad;
+use onbeat::campaign::StoreError;
 use onbeat::load::Load;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_tune::CpuList;
@@ -74,9 +75,10 @@ impl StudyBench<'_> {
     pub(super) fn outside(&self, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
         let scratch = self.scratch()?;
         let measured = self.outside_in(&scratch, load);
-        let removed = fs::remove_dir_all(&scratch).map_err(StudyError::writing(&scratch));
+        let removed = fs::remove_dir_all(&scratch).map_err(StoreError::writing(&scratch));
         let outcome = measured?;
-        removed.map(|()| outcome)
+        removed?;
+        Ok(outcome)
     }
 
     fn outside_in(&self, scratch: &Path, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
@@ -113,7 +115,7 @@ impl StudyBench<'_> {
         let limit = self.study.duration + self.study.limit;
         self.finish(&mut command, ("taskset", "another tool's program"), scratch, limit)?;
         drop(carried);
-        let printed = fs::read(&output).map_err(StudyError::reading(&output))?;
+        let printed = fs::read(&output).map_err(StoreError::reading(&output))?;
         let files = probe.run_files(&printed, scratch)?;
         Ok(StageOutcome {
             files: files.into_iter().map(|file| file.content).collect(),
@@ -136,7 +138,7 @@ impl StudyBench<'_> {
         let limit = self.study.duration + OUTSIDE_BEYOND;
         self.finish(&mut command, (&program, "measure latency"), scratch, limit)?;
 
-        let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
+        let text = fs::read_to_string(&output).map_err(StoreError::reading(&output))?;
         let printed: PrintedRun =
             serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
         let (overruns, skipped) = counts(&printed);
@@ -171,7 +173,7 @@ impl StudyBench<'_> {
     ) -> Result<(), StudyError> {
         let create = |name: &str| {
             let path = scratch.join(name);
-            File::create(&path).map_err(StudyError::writing(&path))
+            File::create(&path).map_err(StoreError::writing(&path))
         };
         command.stdin(Stdio::null()).stdout(create("output")?).stderr(create("errors")?);
         let failed = |status: String, message: String| StudyError::Outside {
@@ -214,9 +216,9 @@ impl StudyBench<'_> {
     fn scratch(&self) -> Result<PathBuf, StudyError> {
         let path = self.work.path().join(format!(".partial-{}-study", std::process::id()));
         if path.exists() {
-            fs::remove_dir_all(&path).map_err(StudyError::writing(&path))?;
+            fs::remove_dir_all(&path).map_err(StoreError::writing(&path))?;
         }
-        fs::create_dir_all(&path).map_err(StudyError::writing(&path))?;
+        fs::create_dir_all(&path).map_err(StoreError::writing(&path))?;
         Ok(path)
     }
 
@@ -442,8 +444,8 @@ fn refused_rights(printed: &PrintedRun) -> Vec<String> {
 /// The content of the run files below a directory.
 fn run_files(directory: &Path) -> Result<Vec<Vec<u8>>, StudyError> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory).map_err(StudyError::reading(directory))? {
-        let path = entry.map_err(StudyError::reading(directory))?.path();
+    for entry in fs::read_dir(directory).map_err(StoreError::reading(directory))? {
+        let path = entry.map_err(StoreError::reading(directory))?.path();
         // `latest` is a link to the directory beside it.
         if path.is_symlink() {
             continue;
@@ -451,7 +453,7 @@ fn run_files(directory: &Path) -> Result<Vec<Vec<u8>>, StudyError> {
         if path.is_dir() {
             found.extend(run_files(&path)?);
         } else if path.to_string_lossy().ends_with(RUN_FILE_ENDING) {
-            found.push(fs::read(&path).map_err(StudyError::reading(&path))?);
+            found.push(fs::read(&path).map_err(StoreError::reading(&path))?);
         }
     }
 

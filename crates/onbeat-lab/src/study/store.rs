@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use onbeat::campaign::ResultStore;
+use onbeat::campaign::{ResultStore, StoreError};
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Distribution, Moments, RunFile};
 use onbeat_figures::Statistics;
@@ -213,7 +213,7 @@ impl StudyStore {
         self.0.keep(&measured.slot.directory(), measured, |directory| {
             for (name, content) in measured.run_files.iter().zip(files) {
                 let path = directory.join(name);
-                fs::write(&path, content).map_err(StudyError::writing(&path))?;
+                fs::write(&path, content).map_err(StoreError::writing(&path))?;
             }
             Ok(())
         })
