@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use super::options::NetLabOptions;
 use crate::cmd::cells::CellLines;
 use crate::cmd::failure::net::NetFailure;
-use crate::cmd::vm::lab::{NICENESS, begun, boots, conclude, say_table};
+use crate::cmd::vm::lab::{NICENESS, begun, boots, conclude, say_tables};
 use crate::cmd::vm::stock::Stock;
 use crate::cmd::{ExitVerdict, Failure, worse};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::print_json;
-use crate::term::{Tone, advise, say};
+use crate::term::{Tone, advise};
 
 const USUAL_NS: u64 = 2_200_000_000;
 const USUAL_OUT: &str = "onbeat-lab/boards";
@@ -110,12 +110,7 @@ fn show(
         }))?);
     }
 
-    for (place, table) in tables(&rows).iter().enumerate() {
-        if place > 0 {
-            say(Tone::Plain, "");
-        }
-        say_table(table);
-    }
+    say_tables(&tables(&rows));
     Ok(())
 }
 

@@ -162,12 +162,7 @@ fn say_figures<C: Measures>(
     results: &LabResults<C>,
 ) -> Result<(), Failure> {
     if !options.json {
-        for (place, table) in results.tables()?.iter().enumerate() {
-            if place > 0 {
-                say(Tone::Plain, "");
-            }
-            say_table(table);
-        }
+        say_tables(&results.tables()?);
         return Ok(());
     }
 
@@ -181,7 +176,17 @@ fn say_figures<C: Measures>(
     Ok(print_json(&object)?)
 }
 
-pub(in crate::cmd) fn say_table(table: &Table) {
+/// Prints tables with an empty line between two of them.
+pub(in crate::cmd) fn say_tables(tables: &[Table]) {
+    for (place, table) in tables.iter().enumerate() {
+        if place > 0 {
+            say(Tone::Plain, "");
+        }
+        say_table(table);
+    }
+}
+
+fn say_table(table: &Table) {
     if !table.rows.is_empty() {
         say(Tone::Plain, table.to_text(columns()).trim_end());
     }

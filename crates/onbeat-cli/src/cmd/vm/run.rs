@@ -119,14 +119,14 @@ pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     match options.clock {
         GuestClock::Virtual => {
             let clock = Virtual { shift: options.shift, seed: options.seed };
-            measured(options, job, &stock, &guest(machine, cpus, boot, clock), stop)
+            measured(options, &job, &stock, &guest(machine, cpus, boot, clock), stop)
         }
         GuestClock::Real => {
             let clock = stock.real_clock(&boot, stop)?;
-            measured(options, job, &stock, &guest(machine, cpus, boot, clock), stop)
+            measured(options, &job, &stock, &guest(machine, cpus, boot, clock), stop)
         }
         GuestClock::Free => {
-            without_figures(options, job, &stock, &guest(machine, cpus, boot, Free), stop)
+            without_figures(options, &job, &stock, &guest(machine, cpus, boot, Free), stop)
         }
     }
 }
@@ -134,23 +134,19 @@ pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
 /// Runs the job by a clock whose times are results.
 fn measured<C: Measures>(
     options: &VmRunOptions,
-    job: GuestJob,
+    job: &GuestJob,
     stock: &Stock,
     guest: &Guest<C>,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let GuestJob { job, is_recorded, foreign, .. } = job;
-    let has_own = guest.boot.own.is_some();
-    let mut result = guest.run(&stock.work, &job, stop)?;
-    let imported = foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
-    let directory = keep(&result, &options.out, |_| true)?;
-    imported?;
-    if !is_recorded {
+    let (result, directory) = kept(options, job, stock, guest, stop)?;
+    if !job.is_recorded {
         return finish_command(options, &result, &directory);
     }
 
     result.succeeded()?;
-    let cells = if foreign.is_some() { result.figures_of_run_files()? } else { result.cells()? };
+    let is_foreign = job.foreign.is_some();
+    let cells = if is_foreign { result.figures_of_run_files()? } else { result.cells()? };
     if options.json {
         let mut object = outline(&result, &directory);
         object["unit"] = C::UNIT.into();
@@ -164,7 +160,7 @@ fn measured<C: Measures>(
         table.row(format!("{} {name}", result.release), figures);
     }
     say(Tone::Plain, table.to_string().trim_end());
-    if has_own && C::NAME == "virtual" {
+    if guest.boot.own.is_some() && C::NAME == "virtual" {
         say(Tone::Faint, NOT_REPEATABLE);
     } else {
         C::LEGEND.iter().for_each(|line| say(Tone::Faint, line));
@@ -176,20 +172,13 @@ fn measured<C: Measures>(
 /// Runs the job by the free clock: what it measured is neither printed nor kept.
 fn without_figures(
     options: &VmRunOptions,
-    job: GuestJob,
+    job: &GuestJob,
     stock: &Stock,
     guest: &Guest<Free>,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let GuestJob { job, is_recorded, foreign, .. } = job;
-    let mut result = guest.run(&stock.work, &job, stop)?;
-    let imported = foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
-    let has_latencies = |file: &GuestFile| {
-        file.path.ends_with(RUN_FILE_ENDING) || (is_recorded && file.path == OUTPUT)
-    };
-    let directory = keep(&result, &options.out, |file| !has_latencies(file))?;
-    imported?;
-    if !is_recorded {
+    let (result, directory) = kept(options, job, stock, guest, stop)?;
+    if !job.is_recorded {
         return finish_command(options, &result, &directory);
     }
 
@@ -229,19 +218,28 @@ fn finish_command<C: VmClock>(
     Ok(ExitVerdict::Pass)
 }
 
-/// Writes the wanted files that a guest has sent into a new directory below `out`.
-fn keep<C: VmClock>(
-    result: &GuestResult<C>,
-    out: &Path,
-    is_wanted: impl Fn(&GuestFile) -> bool,
-) -> Result<PathBuf, Failure> {
-    let directory = new_directory(out, &format!("{}-{}", result.release, C::NAME))?;
+/// Runs the job, and writes what the guest has sent into a new directory: by the free clock without what
+/// it measured.
+fn kept<C: VmClock>(
+    options: &VmRunOptions,
+    job: &GuestJob,
+    stock: &Stock,
+    guest: &Guest<C>,
+    stop: &AtomicBool,
+) -> Result<(GuestResult<C>, PathBuf), Failure> {
+    let mut result = guest.run(&stock.work, &job.job, stop)?;
+    let imported = job.foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
+    let directory = new_directory(&options.out, &format!("{}-{}", result.release, C::NAME))?;
+    let is_measured = |file: &GuestFile| {
+        file.path.ends_with(RUN_FILE_ENDING) || (job.is_recorded && file.path == OUTPUT)
+    };
     let mut wanted = result.clone();
-    wanted.files.retain(is_wanted);
+    wanted.files.retain(|file| C::NAME != "free" || !is_measured(file));
     wanted.write_to(&directory)?;
     result.copy_log_to(&directory)?;
     result.remove_directory()?;
-    Ok(directory)
+    imported?;
+    Ok((result, directory))
 }
 
 /// Creates the first directory `NAME-1`, `NAME-2` ... that does not exist yet.
