@@ -50,3 +50,13 @@ impl<'w> CellLines<'w> {
         advise(tone, &wrapped(&format!("{}/{} {text}", self.ended, self.due), columns()));
     }
 }
+
+/// Says how many cells have no result, if there are any.
+pub(super) fn say_missing(missing: usize, cells: &str, is_stopped: bool) {
+    if missing > 0 {
+        let word = if is_stopped { "stopped" } else { "incomplete" };
+        let sentence =
+            format!("{word}: {missing} {cells} have no result yet; the same command resumes");
+        advise(Tone::Careful, &wrapped(&sentence, columns()));
+    }
+}

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::options::{StockOptions, VmLabOptions};
 use super::run::NOT_REPEATABLE;
 use super::stock::Stock;
-use crate::cmd::cells::CellLines;
+use crate::cmd::cells::{CellLines, say_missing};
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::measure::in_guest::guest_plan;
 use crate::cmd::{ExitVerdict, Failure};
@@ -221,14 +221,7 @@ pub(in crate::cmd) fn conclude<C: VmClock>(
         let tone = if differing == 0 { Tone::Good } else { Tone::Bad };
         advise(tone, &format!("{} of {compared} guests sent the same bytes", compared - differing));
     }
-    if results.missing > 0 {
-        let word = if stopped { "stopped" } else { "incomplete" };
-        let sentence = format!(
-            "{word}: {} experiments have no result yet; the same command resumes",
-            results.missing
-        );
-        advise(Tone::Careful, &sentence);
-    }
+    say_missing(results.missing, "experiments", stopped);
     advise(Tone::Faint, &format!("results in {}", out.display()));
 
     if differing > 0 {

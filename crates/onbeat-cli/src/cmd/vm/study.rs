@@ -22,7 +22,7 @@ use super::options::{KernelOptions, KernelParts, StockOptions};
 use super::stock::Stock;
 use super::study_options::VmStudyOptions;
 use crate::cmd::Common;
-use crate::cmd::cells::CellLines;
+use crate::cmd::cells::{CellLines, say_missing};
 use crate::cmd::failure::study::StudyFailure;
 use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};
@@ -51,11 +51,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
     let boot = boot(options, &mut study, &stock)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(options));
-    let chosen = accelerator(&study, &stock, &boot, stop)?;
-    let because = match &chosen {
-        ChosenClock::Real(_) => String::new(),
-        ChosenClock::Virtual { because } | ChosenClock::Free { because } => because.clone(),
-    };
+    let (chosen, because) = accelerator(&study, &stock, &boot, stop)?;
     let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
     let request = StudyRequest {
         study: &study,
@@ -70,12 +66,12 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
 
     match chosen {
         ChosenClock::Real(clock) => conducted(&request, |_| clock.clone(), options, stop),
-        ChosenClock::Virtual { .. } => {
+        ChosenClock::Virtual => {
             // The same seed would give the same figures.
             let clock = |run| Virtual { seed: run, ..Virtual::default() };
             conducted(&request, clock, options, stop)
         }
-        ChosenClock::Free { .. } => conducted(&request, |_| Free, options, stop),
+        ChosenClock::Free => conducted(&request, |_| Free, options, stop),
     }
 }
 
@@ -117,42 +113,40 @@ fn boot(
     stock.boot(&stock.kernel(&words)?, wiring)
 }
 
-/// The clock that a study's guests run by, and why it is not the real one.
+/// The clock that a study's guests run by.
 enum ChosenClock {
     Real(onbeat_lab::vm::Real),
-    Virtual { because: String },
-    Free { because: String },
+    Virtual,
+    Free,
 }
 
+/// The clock of the guests, and why it is not the real one.
 fn accelerator(
     study: &StudyFile,
     stock: &Stock,
     boot: &BootImage,
     stop: &AtomicBool,
-) -> Result<ChosenClock, Failure> {
+) -> Result<(ChosenClock, String), Failure> {
     let asked_for = || "asked for by the study".to_owned();
     let is_by_login = boot.own.as_ref().is_some_and(|own| own.login.is_some());
-    Ok(match study.clock {
+    let reason = match study.clock {
         StudyClock::Virtual if is_by_login => return Err(VmError::LoginInVirtualTime.into()),
-        StudyClock::Virtual => ChosenClock::Virtual { because: asked_for() },
-        StudyClock::Free => ChosenClock::Free { because: asked_for() },
-        StudyClock::Real => ChosenClock::Real(stock.real_clock(boot, stop)?),
-        StudyClock::Auto => {
-            match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
-                Accelerator::Kvm(real) => ChosenClock::Real(real),
-                Accelerator::Emulation { reason } if study.cpus > 1 && boot.own.is_some() => {
-                    let because = format!("{reason}; the virtual clock runs guests with one CPU");
-                    ChosenClock::Free { because }
-                }
-                Accelerator::Emulation { reason } if is_by_login => {
-                    let because = format!("{reason}; nobody can log in in virtual time");
-                    ChosenClock::Free { because }
-                }
-                Accelerator::Emulation { reason } => {
-                    ChosenClock::Virtual { because: reason.to_string() }
-                }
-            }
+        StudyClock::Virtual => return Ok((ChosenClock::Virtual, asked_for())),
+        StudyClock::Free => return Ok((ChosenClock::Free, asked_for())),
+        StudyClock::Real => {
+            return Ok((ChosenClock::Real(stock.real_clock(boot, stop)?), String::new()));
         }
+        StudyClock::Auto => match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
+            Accelerator::Kvm(real) => return Ok((ChosenClock::Real(real), String::new())),
+            Accelerator::Emulation { reason } => reason,
+        },
+    };
+    Ok(if study.cpus > 1 && boot.own.is_some() {
+        (ChosenClock::Free, format!("{reason}; the virtual clock runs guests with one CPU"))
+    } else if is_by_login {
+        (ChosenClock::Free, format!("{reason}; nobody can log in in virtual time"))
+    } else {
+        (ChosenClock::Virtual, reason.to_string())
     })
 }
 
@@ -303,14 +297,7 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
     for sentence in outstanding(results) {
         warn(&sentence);
     }
-    if results.missing > 0 {
-        let word = if stopped { "stopped" } else { "incomplete" };
-        let missing = results.missing;
-        warn(&format!(
-            "{word}: {missing} measurements have no result yet; the same command resumes"
-        ));
-    }
-
+    say_missing(results.missing, "measurements", stopped);
     advise(Tone::Faint, &format!("report   {}", out.join(REPORT).display()));
 
     ended(results.missing + results.waiting + results.failed.len())
