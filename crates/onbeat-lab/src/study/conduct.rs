@@ -11,7 +11,7 @@ use super::baseline::{baseline, loop_setup};
 use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
 use super::host::{BootState, StudyHost, boot_state};
-use super::measure::{StageOutcome, StudyBench};
+use super::measure::StudyBench;
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
 use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore};
@@ -247,8 +247,7 @@ fn measure_all<C: VmClock>(
             break;
         }
         let row = &group[0].row;
-        let ids: Vec<&str> = row.settings.iter().map(String::as_str).collect();
-        let made = host.make(&of_host(&ids))?;
+        let made = host.make(&of_host(&row.settings))?;
         let refused = &made.refused;
         campaign.report(CampaignEvent::Made { row: &row.name, settings: made.settings, refused });
 
@@ -256,15 +255,7 @@ fn measure_all<C: VmClock>(
             if campaign.is_stopped() {
                 return Ok(());
             }
-            let begun = Instant::now();
-            let outcome = match one.slot.side {
-                StudySide::Outside => bench.outside(&one.load),
-                StudySide::Inside => bench.inside(clock(one.slot.run), &ids, &one.load, host),
-            };
-            let kept = outcome.and_then(|outcome| {
-                let name = if one.slot.side == StudySide::Outside { "real" } else { C::NAME };
-                keep(bench.store, one, EndedStage { outcome, clock: name, refused, begun })
-            });
+            let kept = measure_one(bench, clock, one, refused, host);
             if let Some(measured) = campaign.outcome(&one.slot.to_string(), kept)? {
                 report_stored(&measured, campaign);
                 all.push(measured);
@@ -289,27 +280,30 @@ fn report_stored(measured: &Measured, campaign: &mut Campaign<'_>) {
 }
 
 /// The ids that the host's own settings are made by now.
-fn of_host<'i>(ids: &[&'i str]) -> Vec<&'i str> {
-    ids.iter().filter(|id| MachineSetting::from_id(id).is_none()).copied().collect()
+fn of_host(settings: &[String]) -> Vec<&str> {
+    let ids = settings.iter().map(String::as_str);
+    ids.filter(|id| MachineSetting::from_id(id).is_none()).collect()
 }
 
-/// A measurement that has just ended.
-struct EndedStage<'s> {
-    outcome: StageOutcome,
-    /// The name of the clock it was measured by.
-    clock: &'s str,
-    /// Settings that the kernel refused.
-    refused: &'s [String],
-    begun: Instant,
-}
-
-fn keep(store: &StudyStore, one: &Due, stage: EndedStage<'_>) -> Result<Measured, StudyError> {
-    let EndedStage { outcome, clock, refused, begun } = stage;
+/// Makes a measurement, of whose row the kernel has refused some settings, and keeps it.
+fn measure_one<C: VmClock>(
+    bench: &StudyBench<'_>,
+    clock: &impl Fn(u32) -> C,
+    one: &Due,
+    refused: &[String],
+    host: &mut StudyHost,
+) -> Result<Measured, StudyError> {
+    let Due { slot, key, row, load } = one;
+    let begun = Instant::now();
+    let (outcome, clock) = match slot.side {
+        StudySide::Outside => (bench.outside(load)?, "real"),
+        StudySide::Inside => (bench.inside(clock(slot.run), &row.settings, load, host)?, C::NAME),
+    };
     let measured = Measured {
-        key: one.key.clone(),
-        slot: one.slot.clone(),
+        key: key.clone(),
+        slot: slot.clone(),
         clock: clock.to_owned(),
-        run_files: (0..outcome.files.len()).map(|nth| one.slot.run_file(nth)).collect(),
+        run_files: (0..outcome.files.len()).map(|nth| slot.run_file(nth)).collect(),
         overruns: outcome.overruns,
         skipped: outcome.skipped,
         answers: outcome.answers,
@@ -318,6 +312,6 @@ fn keep(store: &StudyStore, one: &Due, stage: EndedStage<'_>) -> Result<Measured
         elapsed_s: begun.elapsed().as_secs_f64(),
     };
 
-    store.keep(&measured, &outcome.files)?;
+    bench.store.keep(&measured, &outcome.files)?;
     Ok(measured)
 }

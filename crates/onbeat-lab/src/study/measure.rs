@@ -226,7 +226,7 @@ impl StudyBench<'_> {
     pub(super) fn inside<C: VmClock>(
         &self,
         clock: C,
-        ids: &[&str],
+        ids: &[String],
         load: &StudyLoad,
         host: &mut StudyHost,
     ) -> Result<StageOutcome, StudyError> {
