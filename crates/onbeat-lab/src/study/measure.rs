@@ -1,13 +1,13 @@
 //! One measurement: on this machine, or in a guest whose threads are placed.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use onbeat::bench::background_load::BackgroundLoad;
-use onbeat::campaign::StoreError;
+use onbeat::campaign::{PARTIAL, StoreError, new_directory};
 use onbeat::load::Load;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_tune::CpuList;
@@ -73,7 +73,7 @@ impl StudyBench<'_> {
 
     /// Measures on this machine, without a guest: the loop, then the application.
     pub(super) fn outside(&self, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
-        let scratch = self.scratch()?;
+        let scratch = new_directory(self.work.path(), PARTIAL)?;
         let measured = self.outside_in(&scratch, load);
         let removed = fs::remove_dir_all(&scratch).map_err(StoreError::writing(&scratch));
         let outcome = measured?;
@@ -211,15 +211,6 @@ impl StudyBench<'_> {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-    }
-
-    fn scratch(&self) -> Result<PathBuf, StudyError> {
-        let path = self.work.path().join(format!(".partial-{}-study", std::process::id()));
-        if path.exists() {
-            fs::remove_dir_all(&path).map_err(StoreError::writing(&path))?;
-        }
-        fs::create_dir_all(&path).map_err(StoreError::writing(&path))?;
-        Ok(path)
     }
 
     /// Measures in a guest by `clock`, with the settings of QEMU among `ids`.

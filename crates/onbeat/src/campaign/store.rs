@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Begins the names of directories that are being filled; the number of the process follows.
-const PARTIAL: &str = ".partial-";
+/// [`remove_partial`] removes those of processes that no longer exist.
+pub const PARTIAL: &str = ".partial-";
 
 /// A store cannot be used.
 #[derive(Debug, thiserror::Error)]
