@@ -8,7 +8,7 @@ use super::error::StudyError;
 use super::file::{StudyFile, StudyStage};
 use super::row::Stage;
 use super::setting::{FIRMWARE, MachineSetting, SettingState, StageSetting, resolve};
-use super::store::{StudyBaseline, StudyStore};
+use super::store::{BASELINE, StudyBaseline, StudyStore};
 use crate::vm::work_directory::key_of;
 
 /// The loop that the host is tuned for: the guest's virtual CPU, which keeps its host CPU where the
@@ -40,11 +40,11 @@ pub(super) fn baseline(
     // As tuples, by which studies that have begun are known.
     let named: Vec<_> = stages.iter().map(|stage| (&stage.name, &stage.settings)).collect();
     let key = key_of(format!("{named:?} {host_cpus:?} {clock}").as_bytes());
-    if let Some(known) = store.baseline()? {
+    if let Some(known) = store.results.read::<StudyBaseline>(BASELINE.as_ref())? {
         return if known.key == key {
             Ok(known)
         } else {
-            Err(StudyError::OtherStudy { path: store.path().to_owned() })
+            Err(StudyError::OtherStudy { path: store.results.path().to_owned() })
         };
     }
 
@@ -67,7 +67,7 @@ pub(super) fn baseline(
         stages: stages.iter().map(stage).collect(),
         firmware: firmware(&tree, &setup),
     };
-    store.keep_baseline(&baseline)?;
+    store.results.write(BASELINE.as_ref(), &baseline)?;
     Ok(baseline)
 }
 

@@ -16,7 +16,8 @@ use super::setting::StageSetting;
 use crate::vm::{main_series, merged};
 
 const MEASURED: &str = "measured.json";
-const BASELINE: &str = "study.json";
+/// The file of the baseline, which is there from the first measurement on.
+pub(super) const BASELINE: &str = "study.json";
 
 /// Where a measurement was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -162,7 +163,9 @@ pub struct StudyBaseline {
 
 /// The directory of a study's results.
 #[derive(Clone, Debug)]
-pub struct StudyStore(ResultStore);
+pub struct StudyStore {
+    pub(super) results: ResultStore,
+}
 
 impl StudyStore {
     /// Opens a store, creating it if need be.
@@ -170,29 +173,7 @@ impl StudyStore {
     /// # Errors
     /// When a directory cannot be created.
     pub fn open(path: &Path) -> Result<Self, StudyError> {
-        Ok(Self(ResultStore::open(path, MEASURED)?))
-    }
-
-    /// The directory.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Reads the baseline; `None` before the first measurement.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn baseline(&self) -> Result<Option<StudyBaseline>, StudyError> {
-        Ok(self.0.read(BASELINE.as_ref())?)
-    }
-
-    /// Writes the baseline.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn keep_baseline(&self, baseline: &StudyBaseline) -> Result<(), StudyError> {
-        Ok(self.0.write(BASELINE.as_ref(), baseline)?)
+        Ok(Self { results: ResultStore::open(path, MEASURED)? })
     }
 
     /// Returns a stored measurement with this key; `None` where there is none, or one of another
@@ -201,7 +182,7 @@ impl StudyStore {
     /// # Errors
     /// When it cannot be read.
     pub fn find(&self, slot: &RowSlot, key: &str) -> Result<Option<Measured>, StudyError> {
-        let found: Option<Measured> = self.0.find(&slot.directory())?;
+        let found: Option<Measured> = self.results.find(&slot.directory())?;
         Ok(found.filter(|found| found.key == key))
     }
 
@@ -210,7 +191,7 @@ impl StudyStore {
     /// # Errors
     /// When a file cannot be written.
     pub(super) fn keep(&self, measured: &Measured, files: &[Vec<u8>]) -> Result<(), StudyError> {
-        self.0.keep(&measured.slot.directory(), measured, |directory| {
+        self.results.keep(&measured.slot.directory(), measured, |directory| {
             for (name, content) in measured.run_files.iter().zip(files) {
                 let path = directory.join(name);
                 fs::write(&path, content).map_err(StoreError::writing(&path))?;
@@ -248,7 +229,7 @@ impl StudyStore {
 
     /// Paths of the run files of a measurement.
     pub fn run_files(&self, measured: &Measured) -> impl Iterator<Item = PathBuf> {
-        let directory = self.path().join(measured.slot.directory());
+        let directory = self.results.path().join(measured.slot.directory());
         measured.run_files.iter().map(move |path| directory.join(path))
     }
 
