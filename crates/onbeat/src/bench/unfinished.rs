@@ -10,7 +10,7 @@ use super::error::BenchError;
 use super::plan::{BenchPlan, pace, scheduled};
 use super::schedule::Schedule;
 use super::shared_file::{SharedFile, past_of};
-use crate::probe::resume::{OtherRun, differences};
+use crate::probe::resume::OtherRun;
 use crate::probe::{self, Origin};
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{Bench, Cell, EndReason, Past, RunFile, RunFileError, WriteError};
@@ -129,8 +129,7 @@ impl UnfinishedBench {
     /// [`OtherRun`].
     pub fn check(&self, plan: &BenchPlan) -> Result<(), OtherRun> {
         let now = probe::header(&plan.command, "bench", &[], self.file.header.started_unix_s);
-        let differences = differences(&self.file.header, &now);
-        if differences.is_empty() { Ok(()) } else { Err(self.measured.other_run(differences)) }
+        OtherRun::check(&self.file, &now)
     }
 
     /// Opens the file of the bench for writing, which decides where all its files continue.

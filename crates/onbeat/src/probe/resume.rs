@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::start::Origin;
 use onbeat_host::thread::Privilege;
-use onbeat_record::{EndReason, Header, Resume, Timing};
+use onbeat_record::{EndReason, Header, Past, Resume, Timing};
 
 /// The longest plausible pause by the wall clock, in seconds, a little over a year: beyond it, the
 /// clock was not set at one of the two times.
@@ -26,6 +26,18 @@ pub struct OtherRun {
     pub path: String,
     /// What differs, each with both values.
     pub differences: Vec<String>,
+}
+
+impl OtherRun {
+    /// Refuses to resume a run whose machine, timing of the loop or grants would not be those that it began
+    /// with. The phase of the releases may differ, since the clock restarts with the machine.
+    pub(crate) fn check(past: &Past, now: &Header) -> Result<(), Self> {
+        let differences = differences(&past.header, now);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(Self { path: past.path.display().to_string(), differences })
+    }
 }
 
 /// The instant and the time of its file at which a run is resumed.
@@ -93,11 +105,8 @@ impl ResumeTime {
     }
 }
 
-/// Returns what differs between the run as it began and as it would be resumed: machine, timing of
-/// the loop, grants. The phase of the releases may differ, since the clock restarts with the
-/// machine.
-#[must_use]
-pub fn differences(then: &Header, now: &Header) -> Vec<String> {
+/// Returns what differs between the run as it began and as it would be resumed.
+fn differences(then: &Header, now: &Header) -> Vec<String> {
     const FACTS: [&str; 3] = ["kernel", "processor", "CPUs online"];
     let mut found = Vec::new();
     for fact in FACTS {

@@ -19,7 +19,7 @@ use super::description::{Body, Parts};
 use super::drain::Drain;
 use super::error::RunError;
 use super::interruptions::Interruptions;
-use super::resume::{OtherRun, ResumePoint, differences};
+use super::resume::{OtherRun, ResumePoint};
 use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
 use super::start::{LEAD_NS, steady_tick};
@@ -193,11 +193,7 @@ impl Run {
         setting: Setting,
         point: impl FnOnce(&Past) -> ResumePoint,
     ) -> Result<Self, RunError> {
-        let differences = differences(&past.header, &prepared.header);
-        if !differences.is_empty() {
-            return Err(OtherRun { path: past.path.display().to_string(), differences }.into());
-        }
-
+        OtherRun::check(&past, &prepared.header)?;
         let ResumePoint { at_ns, time } = point(&past);
         let resume = Resume { phase_ns: prepared.phase_ns, ..time.note(past.ended) };
         let dropped = past.dropped;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::TurnsPlan;
 use crate::bench::shared_file::past_of;
 use crate::probe::RunError;
-use crate::probe::resume::{OtherRun, differences};
+use crate::probe::resume::OtherRun;
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{EndReason, Past, RunFile, RunFileError};
 
@@ -68,11 +68,7 @@ impl UnfinishedTurns {
     /// # Errors
     /// [`RunError::OtherRun`].
     pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
-        let differences =
-            differences(&self.bench.header, &plan.header(self.bench.header.started_unix_s));
-        if differences.is_empty() {
-            return Ok(());
-        }
-        Err(OtherRun { path: self.bench.path.display().to_string(), differences }.into())
+        let now = plan.header(self.bench.header.started_unix_s);
+        Ok(OtherRun::check(&self.bench, &now)?)
     }
 }
