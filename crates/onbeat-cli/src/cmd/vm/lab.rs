@@ -129,7 +129,7 @@ pub(super) fn refuse_own_guests(
 /// The boot images of the kernels, in order.
 pub(in crate::cmd) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
     let boot = |kernel: &KernelChoice| match kernel.open(&stock.work, &stock.source)? {
-        LabGuest::Kernel(kernel) => stock.boot(&kernel, matrix.wiring()),
+        LabGuest::Kernel(kernel) => stock.boot(&kernel, &[], matrix.wiring()),
         LabGuest::Own(own) => stock.boot_own(&own),
     };
     matrix.kernels().iter().map(boot).collect()

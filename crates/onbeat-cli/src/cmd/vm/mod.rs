@@ -34,9 +34,7 @@ pub(crate) fn run(command: &Vm) -> Result<ExitVerdict, Failure> {
 
 fn build(options: &VmBuildOptions) -> Result<ExitVerdict, Failure> {
     let stock = Stock::open(&options.stock)?;
-    let kernel = stock.kernel(&options.kernel)?;
-    let boot = stock.boot_with(&kernel, &options.kernel)?;
-
+    let boot = stock.boot_of(&options.kernel)?;
     let job = if boot.takes_job_file { "a file of QEMU (fw_cfg)" } else { "the command line" };
     let results = if boot.has_port { "a virtio-serial port" } else { "the console" };
     let lines = [

@@ -9,7 +9,9 @@ use onbeat_lab::vm::{
     PackageSource, Real, VmClock, WorkDirectory, choose_accelerator, runs_in_guests,
 };
 
-use super::options::{GuestOptions, KernelOptions, MachineOptions, OwnGuestOptions, StockOptions};
+use super::options::{
+    GuestOptions, KernelOptions, KernelParts, MachineOptions, OwnGuestOptions, StockOptions,
+};
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::vm::VmFailure;
@@ -72,36 +74,27 @@ impl Stock {
         self
     }
 
-    /// Returns the boot image of a kernel with onbeat in it, built on first use.
+    /// Returns the boot image of a kernel with these modules and onbeat in it, built on first use.
     pub(in crate::cmd) fn boot(
         &self,
         kernel: &Kernel,
+        modules: &[String],
         wiring: GuestWiring,
     ) -> Result<BootImage, Failure> {
-        let mut initramfs = self.initramfs(kernel)?;
-        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
-        Ok(initramfs.build(&self.work)?)
-    }
-
-    /// Returns the boot image of a kernel of the command line, with the modules that it names.
-    pub(in crate::cmd) fn boot_with(
-        &self,
-        kernel: &Kernel,
-        options: &KernelOptions,
-    ) -> Result<BootImage, Failure> {
-        let mut initramfs = self.initramfs(kernel)?;
-        for module in &options.parts.module {
-            initramfs.module(module);
-        }
-        let wiring = if options.parts.gpio { GuestWiring::Gpio } else { GuestWiring::None };
-        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
-        Ok(initramfs.build(&self.work)?)
-    }
-
-    fn initramfs<'k>(&self, kernel: &'k Kernel) -> Result<Initramfs<'k>, Failure> {
         let mut initramfs = Initramfs::new(kernel, &self.busybox)?;
         initramfs.program("bin/onbeat", &self.onbeat)?;
-        Ok(initramfs)
+        for module in modules {
+            initramfs.module(module);
+        }
+        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
+        Ok(initramfs.build(&self.work)?)
+    }
+
+    /// Returns the boot image of the kernel of a command line.
+    pub(in crate::cmd) fn boot_of(&self, options: &KernelOptions) -> Result<BootImage, Failure> {
+        let KernelParts { module, gpio, .. } = &options.parts;
+        let wiring = if *gpio { GuestWiring::Gpio } else { GuestWiring::None };
+        self.boot(&self.kernel(options)?, module, wiring)
     }
 
     /// Returns what the guest of a command line boots: the user's own, or a kernel with onbeat.
@@ -115,8 +108,7 @@ impl Stock {
             return Ok(own);
         }
         let kernel = kernel.clone().unwrap_or_default();
-        let options = KernelOptions { kernel, parts: parts.clone() };
-        self.boot_with(&self.kernel(&options)?, &options)
+        self.boot_of(&KernelOptions { kernel, parts: parts.clone() })
     }
 
     /// Reads a user's guest and returns what it boots; `None` where none is named.
@@ -148,7 +140,7 @@ impl Stock {
     }
 
     /// Returns the kernel of a command line: an image where the word is a path, else a package.
-    pub(in crate::cmd) fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
+    fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
         let KernelOptions { kernel, parts } = options;
         let modules = &parts.modules;
         if kernel.contains('/') {

@@ -12,8 +12,8 @@ use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock,
-    VmError, choose_accelerator,
+    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError,
+    choose_accelerator,
 };
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};
@@ -103,14 +103,10 @@ fn boot(
         }
         return Ok(boot);
     }
-    let words = KernelOptions {
-        kernel: study.kernel.clone(),
-        parts: KernelParts { modules: study.modules.clone(), ..KernelParts::default() },
-    };
     // A guest of onbeat's own has lines when its servo is at one.
-    let has_line = study.servo.as_ref().is_some_and(|servo| servo.starts_with("gpio:"));
-    let wiring = if has_line { GuestWiring::Gpio } else { GuestWiring::None };
-    stock.boot(&stock.kernel(&words)?, wiring)
+    let gpio = study.servo.as_ref().is_some_and(|servo| servo.starts_with("gpio:"));
+    let parts = KernelParts { modules: study.modules.clone(), gpio, ..KernelParts::default() };
+    stock.boot_of(&KernelOptions { kernel: study.kernel.clone(), parts })
 }
 
 /// The clock that a study's guests run by.
