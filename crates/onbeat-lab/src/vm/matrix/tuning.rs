@@ -23,31 +23,21 @@ pub(super) struct LabTuning {
     pub(super) kernel_arguments: Vec<String>,
 }
 
-/// How a guest gets a setting of the catalogue.
-#[derive(Debug)]
-enum GuestSetting {
-    /// By `onbeat tune apply`.
-    Applied,
-    /// By these words on the kernel command line.
-    Boot(String),
-}
-
 impl LabTuning {
     /// Refuses what needs a second CPU or a bench.
     pub(super) fn new(word: &str, tuning: &CellTuning) -> Result<Self, MatrixError> {
         let wanted = tuning.options();
         let refused = |reason| MatrixError::NotInGuest { tuning: word.to_owned(), reason };
-        if wanted.letters.shield {
-            return Err(refused("C shields a CPU, and these guests have one"));
-        }
-        if wanted.timer_slack_ns.is_some() {
-            return Err(refused("timer.slack is an option of `onbeat bench` only"));
-        }
-
-        if wanted.oom_score.is_some() {
-            return Err(refused(
+        let refusals = [
+            (wanted.letters.shield, "C shields a CPU, and these guests have one"),
+            (wanted.timer_slack_ns.is_some(), "timer.slack is an option of `onbeat bench` only"),
+            (
+                wanted.oom_score.is_some(),
                 "mem.oom is an option of `onbeat bench` and `onbeat measure` only",
-            ));
+            ),
+        ];
+        if let Some((_, reason)) = refusals.into_iter().find(|(is_wanted, _)| *is_wanted) {
+            return Err(refused(reason));
         }
 
         let mut this = Self::default();
@@ -55,21 +45,18 @@ impl LabTuning {
             this.add(name).map_err(refused)?;
         }
 
-        let mut add = |words: &[&str]| {
-            this.options.extend(words.iter().map(|word| (*word).to_owned()));
-        };
-        add(&["--priority", if wanted.letters.priority { PRIORITY } else { "0" }]);
+        let mut options = vec!["--priority", if wanted.letters.priority { PRIORITY } else { "0" }];
         if !wanted.letters.memory {
-            add(&["--no-lock-memory"]);
+            options.push("--no-lock-memory");
         }
         if wanted.letters.spin {
-            add(&["--wait", "spin"]);
+            options.extend(["--wait", "spin"]);
         }
         if wanted.bound {
-            add(&["--cpu", "0"]);
+            options.extend(["--cpu", "0"]);
         }
 
-        Ok(this)
+        Ok(Self { options: options.into_iter().map(str::to_owned).collect(), ..this })
     }
 
     /// Adds a setting of the catalogue, or of the several that an alias stands for.
@@ -79,39 +66,33 @@ impl LabTuning {
             return Err("plans and the placebo are for `onbeat bench` only; name ids");
         }
 
-        for record in records {
-            match guest_setting(record)? {
-                GuestSetting::Applied => self.applied.push(record.id.clone()),
-                GuestSetting::Boot(words) => {
-                    self.kernel_arguments.extend(words.split_whitespace().map(str::to_owned));
-                }
+        records.into_iter().try_for_each(|record| self.add_record(record))
+    }
+
+    /// A guest with one CPU gets a setting at run time where that is possible, else at its boot.
+    fn add_record(&mut self, record: &TuningRecord) -> Result<(), &'static str> {
+        if record.is_check_only() {
+            return Err("it is only checked: there is nothing to change");
+        }
+
+        let is_about_cpus = names_cpus(record);
+        let takes_now = record.takes_effect.contains(&TakesEffect::Now);
+        if takes_now && !is_about_cpus && appliable().contains(&record.id.as_str()) {
+            self.applied.push(record.id.clone());
+            return Ok(());
+        }
+
+        let words = record.boot.as_deref().map(|words| words.replace("{loop_priority}", PRIORITY));
+        match words {
+            // `hugepages=N` stands for a number that a person chooses.
+            Some(words) if !words.contains('{') && !words.contains("=N") => {
+                self.kernel_arguments.extend(words.split_whitespace().map(str::to_owned));
+                Ok(())
             }
+            Some(_) => Err(SECOND_CPU),
+            None if is_about_cpus => Err(SECOND_CPU),
+            None => Err("neither a command nor a kernel parameter sets it"),
         }
-        Ok(())
-    }
-}
-
-/// How a guest with one CPU gets a setting: at run time where that is possible, else at its boot.
-fn guest_setting(record: &TuningRecord) -> Result<GuestSetting, &'static str> {
-    if record.is_check_only() {
-        return Err("it is only checked: there is nothing to change");
-    }
-
-    let is_about_cpus = names_cpus(record);
-    let takes_now = record.takes_effect.contains(&TakesEffect::Now);
-    if takes_now && !is_about_cpus && appliable().contains(&record.id.as_str()) {
-        return Ok(GuestSetting::Applied);
-    }
-
-    let words = record.boot.as_deref().map(|words| words.replace("{loop_priority}", PRIORITY));
-    match words {
-        // `hugepages=N` stands for a number that a person chooses.
-        Some(words) if !words.contains('{') && !words.contains("=N") => {
-            Ok(GuestSetting::Boot(words))
-        }
-        Some(_) => Err(SECOND_CPU),
-        None if is_about_cpus => Err(SECOND_CPU),
-        None => Err("neither a command nor a kernel parameter sets it"),
     }
 }
 
