@@ -135,10 +135,8 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
     if let Some(own) = own.filter(|_| table.gpio || table.boards) {
         return Err(MatrixError::WiredOwnGuest { name: own.name.clone() });
     }
-    let measure: Vec<String> = table.measure.split_whitespace().map(str::to_owned).collect();
-    if measure.is_empty() {
-        return Err(MatrixError::Empty { list: "measure" });
-    }
+    let mut measure = table.measure.split_whitespace().map(str::to_owned);
+    let probe = measure.next().ok_or(MatrixError::Empty { list: "measure" })?;
 
     distinct("kernels", kernels.iter().map(|kernel| &kernel.name))?;
     distinct("command_lines", command_lines.iter().map(|line| &line.name))?;
@@ -162,7 +160,8 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         causes: table.causes,
         memory_mib: table.memory_mib,
         limit: Duration::from_secs(table.limit_s),
-        measure,
+        probe,
+        options: measure.collect(),
         plans: None,
         wiring: match (table.boards, table.gpio) {
             (true, _) => GuestWiring::TwoBoards,

@@ -239,8 +239,9 @@ pub struct Matrix {
     causes: bool,
     memory_mib: u32,
     limit: Duration,
-    /// The probe and its options.
-    measure: Vec<String>,
+    probe: String,
+    /// Its options.
+    options: Vec<String>,
     wiring: GuestWiring,
     /// By tuning and load, where guests measure by plans.
     plans: Option<Vec<Vec<GuestPlan>>>,
@@ -314,17 +315,13 @@ impl Matrix {
 
     /// The measurement with a tuning under a load.
     fn test(&self, tuning: &LabTuning, load: &NamedEntry<Load>) -> LatencyTest {
-        let (probe, options) = self.measure.split_first().map_or_else(
-            || ("latency".to_owned(), Vec::new()),
-            |(probe, options)| (probe.clone(), options.to_vec()),
-        );
         LatencyTest {
-            probe,
+            probe: self.probe.clone(),
             duration: self.duration,
             period: self.period,
             load: load.value.to_string(),
             causes: self.causes,
-            options: options.into_iter().chain(tuning.options.iter().cloned()).collect(),
+            options: self.options.iter().chain(&tuning.options).cloned().collect(),
         }
     }
 
