@@ -1,22 +1,25 @@
 //! Devices that answer: the other end of a round trip, on any machine.
 //!
 //! [`Devices::open`] binds a socket for each device, [`Devices::serve`] answers in the caller's
-//! thread until it is stopped. A device answers only addresses on its allow list, only valid
+//! thread until it is stopped, [`Devices::start`] in one of its own. A device answers only addresses on its allow list, only valid
 //! requests, and an echo with as many bytes as it received, so that it is of no use to those who
 //! forge addresses. Each device is an echo, an actuator and an I/O board at the same time: the kind
 //! of a request decides.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use onbeat_host::thread::{ThreadRequest, stay_off_cpu};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::event::epoll;
 
 use super::actuator::Actuator;
 use super::address::{AddressRange, bind_remedy};
+use super::background::BackgroundThread;
 use super::io_board::IoBoard;
 use super::packet::{self, HEADER_BYTES, PacketBody, PacketKind, WireHeader};
 
@@ -190,6 +193,24 @@ impl Devices {
             }
         }
         Ok(())
+    }
+
+    /// Starts a thread that answers until it is dropped, with a real-time priority and off the CPU of a
+    /// loop where they are given.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(
+        self: Arc<Self>,
+        priority: Option<u32>,
+        loop_cpu: Option<u32>,
+    ) -> io::Result<BackgroundThread> {
+        BackgroundThread::start("onbeat-devices", move |stop| {
+            let _ = ThreadRequest { fifo: priority, ..ThreadRequest::default() }.prepare_thread();
+            loop_cpu.into_iter().for_each(stay_off_cpu);
+            // Without them every packet is lost, and counted as such.
+            let _ = self.serve(stop);
+        })
     }
 
     /// Answers what has arrived at one device.

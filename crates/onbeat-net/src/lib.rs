@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`actuator`], [`io_board`] | what devices play besides an echo |
 //! | [`address`] | allow lists, and what counts as a local network |
+//! | [`background`] | threads that end with their owner |
 //! | [`boards`] | two boards: an edge at the first becomes an output of the second |
 //! | [`clock_fit`] | the clock of another board, with a bound |
 //! | [`device`] | devices that answer: the other end of a round trip |
@@ -33,6 +34,7 @@
 
 pub mod actuator;
 pub mod address;
+pub mod background;
 pub mod boards;
 pub mod clock_fit;
 pub mod device;

@@ -3,12 +3,11 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use onbeat::thread::{ThreadRequest, stay_off_cpu};
 use onbeat_net::address::AddressRange;
+use onbeat_net::background::BackgroundThread;
 use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
 use onbeat_net::packet::PORT;
 use onbeat_net::plan::Network;
@@ -35,8 +34,8 @@ pub enum LinkRates {
     Planned,
 }
 
-/// A network in namespaces. It is removed when the last descriptor of it is closed: when this, its
-/// devices and all sockets opened in it are dropped, or when the process ends.
+/// A network in namespaces. It is removed when the last descriptor of it is closed: when this, the
+/// thread of its devices and all sockets opened in it are dropped, or when the process ends.
 #[derive(Debug)]
 pub struct NetworkLab {
     controller: Namespace,
@@ -120,8 +119,8 @@ impl NetworkLab {
         self.controller.within(work).map_err(NetworkLabError::Enter)
     }
 
-    /// Starts the thread that answers for all devices, with a real-time priority and off the CPU of
-    /// a loop where they are given.
+    /// Starts the thread that answers for all devices until it is dropped, with a real-time priority
+    /// and off the CPU of a loop where they are given.
     ///
     /// # Errors
     /// [`NetworkLabError::Thread`].
@@ -129,52 +128,14 @@ impl NetworkLab {
         &self,
         priority: Option<u32>,
         loop_cpu: Option<u32>,
-    ) -> Result<LabDevices, NetworkLabError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let devices = Arc::clone(&self.devices);
-        let over = Arc::clone(&stop);
-        let request =
-            ThreadRequest { fifo: priority, cpu: None, lock_memory: false, dma_latency_us: None };
-        let serve = move || {
-            let _ = request.prepare_thread();
-            loop_cpu.into_iter().for_each(stay_off_cpu);
-            // Without them every packet is lost, and counted as such.
-            let _ = devices.serve(&over);
-        };
-
-        let thread = thread::Builder::new().name("onbeat-devices".to_owned()).spawn(serve);
-        let thread = thread.map_err(NetworkLabError::Thread)?;
-        Ok(LabDevices { stop, thread: Some(thread), devices: Arc::clone(&self.devices) })
+    ) -> Result<BackgroundThread, NetworkLabError> {
+        Arc::clone(&self.devices).start(priority, loop_cpu).map_err(NetworkLabError::Thread)
     }
-}
 
-/// The devices of a laboratory while they answer; dropping it stops them.
-#[derive(Debug)]
-pub struct LabDevices {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    devices: Arc<Devices>,
-}
-
-impl LabDevices {
     /// Returns what the devices have done so far, all together.
     #[must_use]
-    pub fn counts(&self) -> &DeviceCounts {
+    pub fn device_counts(&self) -> &DeviceCounts {
         self.devices.counts()
-    }
-
-    /// Stops the devices.
-    pub fn stop(self) {
-        drop(self);
-    }
-}
-
-impl Drop for LabDevices {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

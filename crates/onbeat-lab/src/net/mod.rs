@@ -13,7 +13,7 @@
 //! assert_eq!(lab.addresses().len(), 40);
 //! let devices = lab.start_devices(None, None)?;
 //! let answered = lab.within_controller(|| { /* measure here */ })?;
-//! devices.stop();
+//! drop(devices);
 //! # Ok::<(), onbeat_lab::net::NetworkLabError>(())
 //! ```
 //!
@@ -40,4 +40,4 @@ mod netlink;
 
 pub use cabling::forty_devices;
 pub use error::NetworkLabError;
-pub use lab::{LabDevices, LinkRates, NetworkLab};
+pub use lab::{LinkRates, NetworkLab};

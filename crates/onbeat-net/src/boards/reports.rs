@@ -2,15 +2,14 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
 
 use onbeat_rt::Clock;
 use onbeat_rt::sys::datagram::DatagramPort;
 use onbeat_rt::sys::{Monotonic, Port};
 
+use crate::background::BackgroundThread;
 use crate::clock_fit::Exchange;
 use crate::packet::{self, EdgeReport, PacketBody};
 use onbeat::probe::ProbeError;
@@ -31,8 +30,7 @@ pub(super) struct ReturnedEdge {
 
 /// The thread, until this is dropped.
 pub(super) struct ReportReader {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: BackgroundThread,
     pub(super) returned: Receiver<ReturnedEdge>,
 }
 
@@ -47,27 +45,13 @@ impl ReportReader {
         fifo: Option<u32>,
     ) -> Result<Self, ProbeError> {
         let (report, returned) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
-        let over = stop.clone();
-        let body = move || {
-            let request =
-                ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+        let thread = BackgroundThread::start(Self::NAME, move |stop| {
             // A later reading makes the bound of the clocks larger, and no figure wrong.
-            let _ = request.prepare_thread();
-            read(&socket, board, session, &report, &over);
-        };
-        let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
+            let _ = ThreadRequest { fifo, ..ThreadRequest::default() }.prepare_thread();
+            read(&socket, board, session, &report, stop);
+        });
         let thread = thread.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?;
-        Ok(Self { stop, thread: Some(thread), returned })
-    }
-}
-
-impl Drop for ReportReader {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(Self { _thread: thread, returned })
     }
 }
 

@@ -1,10 +1,8 @@
-//! The cold side of a round trip: devices of its own, the first packets, the counts.
+//! The cold side of a round trip: the first packets, the counts.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use onbeat_rt::Flow;
@@ -12,12 +10,11 @@ use onbeat_rt::Flow;
 use super::RttError;
 use super::channel::{DeviceCounters, FateReceiver, PacketFate};
 use super::task::BEFORE_RUN;
-use crate::device::Devices;
+use crate::background::BackgroundThread;
 use crate::drop_counters::drop_counters;
 use crate::packet::{self, PacketKind, WireHeader};
 use onbeat::probe::ProbeError;
 use onbeat::probe::description::Companion;
-use onbeat_host::thread::{ThreadRequest, stay_off_cpu};
 use onbeat_record::{
     CycleTally, DevicePackets, KernelDrops, Note, PacketAccount, PredictedAnswers, Recorder,
     RoundTripTally, Series,
@@ -26,53 +23,6 @@ use onbeat_record::{
 /// Packets that try to reach a device before the run, and how long each round of them waits.
 const TRIES: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
-/// Real-time priority of devices of our own, where the loop has one.
-const DEVICE_PRIORITY: u32 = 50;
-
-/// Devices of this process, until this is dropped.
-pub(super) struct OwnDevices {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl OwnDevices {
-    const NAME: &'static str = "onbeat-devices";
-
-    pub(super) fn start(
-        devices: Devices,
-        loop_cpu: Option<u32>,
-        real_time: bool,
-    ) -> Result<Self, ProbeError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let over = stop.clone();
-        let request = ThreadRequest {
-            fifo: real_time.then_some(DEVICE_PRIORITY),
-            cpu: None,
-            lock_memory: false,
-            dma_latency_us: None,
-        };
-        let body = move || {
-            let _ = request.prepare_thread();
-            if let Some(cpu) = loop_cpu {
-                stay_off_cpu(cpu);
-            }
-            // Without them every packet is lost, and counted as such.
-            let _ = devices.serve(&over);
-        };
-        let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
-        let thread = thread.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for OwnDevices {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
 
 /// Counts what the loop passes on, and writes the account of each device.
 pub(super) struct RoundTripCompanion {
@@ -90,7 +40,7 @@ pub(super) struct RoundTripCompanion {
     pub(super) dropped_before: Option<KernelDrops>,
     /// Remarks from the set-up.
     pub(super) remarks: Vec<String>,
-    pub(super) _devices: Option<OwnDevices>,
+    pub(super) _devices: Option<BackgroundThread>,
 }
 
 impl RoundTripCompanion {

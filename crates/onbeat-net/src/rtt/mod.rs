@@ -21,6 +21,7 @@ pub mod tracker;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use onbeat_rt::Sample;
 use onbeat_rt::sys::datagram::DatagramPort;
@@ -28,7 +29,7 @@ use rustix::net::sockopt;
 
 pub use self::cell::{admit_cell, parts_of_cell};
 use self::channel::fate_channel;
-use self::companion::{OwnDevices, RoundTripCompanion};
+use self::companion::RoundTripCompanion;
 use self::predicted::{PLAN, predicted};
 use self::targets::{MOST_TARGETS, any_address, targets};
 use self::task::{PacketForm, PacketSchedule, Receive, RoundTripBody, RoundTripTask};
@@ -48,6 +49,8 @@ const MOST_REMEMBERED: u64 = 1 << 19;
 const BUFFER_BYTES: usize = 8 << 20;
 /// A packet of 200 bytes takes about this much of a receive buffer.
 const BUFFER_PER_PACKET: usize = 1024;
+/// Real-time priority of devices of our own, where the loop has one.
+const DEVICE_PRIORITY: u32 = 50;
 
 /// Why round trips cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +134,9 @@ pub enum RttError {
     /// Devices of our own cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Their thread cannot be started.
+    #[error("cannot start the thread of the devices: {0}")]
+    Thread(io::Error),
     /// The plan cannot be used.
     #[error("--plan {path}: {source}")]
     Plan {
@@ -260,9 +266,8 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
     let cold_socket = socket.try_clone().map_err(RttError::Socket)?;
     let task = RoundTripTask::new(socket, &targets, plan.schedule, packets, sender);
 
-    let real_time = setting.thread.fifo.is_some();
-    let start = |devices| OwnDevices::start(devices, setting.thread.cpu, real_time);
-    let own = devices.map(start).transpose();
+    let priority = setting.thread.fifo.map(|_| DEVICE_PRIORITY);
+    let start = |devices: Devices| Arc::new(devices).start(priority, setting.thread.cpu);
     let companion = RoundTripCompanion {
         socket: cold_socket,
         tally: RoundTripTally::new(targets.len()),
@@ -274,7 +279,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
         lost_after_ns: plan.schedule.lost_after_ns,
         fates: receiver,
         remarks,
-        _devices: own.map_err(|why| RttError::Socket(io::Error::other(why)))?,
+        _devices: devices.map(start).transpose().map_err(RttError::Thread)?,
     };
     Ok(Parts {
         body: Box::new(RoundTripBody(task)),

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::wire::{self, LOG_PORT, LogMessage, LogPart, LogReceipt};
 use crate::address::{self, is_local};
+use crate::background::BackgroundThread;
 use crate::rtt::targets::any_address;
 use onbeat_host::thread::stay_off_cpu;
 
@@ -90,14 +90,9 @@ impl LogShipment {
 
 /// A run file that is being sent, until [`LogShipper::finish`].
 #[derive(Debug)]
-pub struct LogShipper {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<LogShipment>>,
-}
+pub struct LogShipper(BackgroundThread<LogShipment>);
 
 impl LogShipper {
-    const NAME: &'static str = "onbeat-ship";
-
     /// Asks the server for an answer, then follows the run file, which need not exist yet, off the
     /// loop's CPU.
     ///
@@ -112,33 +107,18 @@ impl LogShipper {
             return Err(LogShipError::NoAnswer { to });
         }
 
-        let stop = Arc::new(AtomicBool::new(false));
-        let over = stop.clone();
         let path = path.to_owned();
-        let body = move || {
-            if let Some(cpu) = loop_cpu {
-                stay_off_cpu(cpu);
-            }
-            sending.follow(&path, &over)
-        };
-        let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
-        Ok(Self { stop, thread: Some(thread.map_err(LogShipError::Socket)?) })
+        let thread = BackgroundThread::start("onbeat-ship", move |stop| {
+            loop_cpu.into_iter().for_each(stay_off_cpu);
+            sending.follow(&path, stop)
+        });
+        thread.map(Self).map_err(LogShipError::Socket)
     }
 
     /// Sends the rest of the file, and returns what became of it.
     #[must_use]
-    pub fn finish(mut self) -> LogShipment {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
-    }
-}
-
-impl Drop for LogShipper {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    pub fn finish(self) -> LogShipment {
+        self.0.finish().unwrap_or_default()
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let priority = (options.priority > 0).then_some(DEVICE_PRIORITY);
-    let devices = lab.start_devices(priority, options.cpu)?;
+    let _devices = lab.start_devices(priority, options.cpu)?;
     let addresses: Vec<String> = lab.addresses().iter().map(ToString::to_string).collect();
     let mut verdict = ExitVerdict::Pass;
     for period_ns in &options.periods {
@@ -66,8 +66,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
         verdict = worse(verdict, lab.within_controller(|| measure::run(&measure))??);
     }
 
-    advise(Tone::Plain, &outcome(devices.counts()));
-    devices.stop();
+    advise(Tone::Plain, &outcome(lab.device_counts()));
     Ok(verdict)
 }
 

@@ -17,10 +17,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use onbeat_net::background::BackgroundThread;
 
 use super::super::VmError;
 use super::super::archive::Archive;
@@ -228,43 +228,38 @@ impl OwnLogin {
 /// A login that goes on beside the guest.
 #[derive(Debug)]
 pub(in crate::vm) struct LoginThread {
-    thread: Option<JoinHandle<Result<(), LoginError>>>,
+    // Ends within one read of the console.
+    thread: Option<BackgroundThread<Result<(), LoginError>>>,
     failure: Option<LoginError>,
-    stop: Arc<AtomicBool>,
 }
 
 impl LoginThread {
     /// Begins to log in at the guest whose directory this is; it has `within` until its prompt.
     pub(in crate::vm) fn start(directory: &Path, login: &OwnLogin, within: Duration) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
         let (directory, login) = (directory.to_owned(), login.clone());
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut console = GuestConsole::open(&directory, stopped)?;
+        let started = BackgroundThread::start("onbeat-login", move |stop| {
+            let mut console = GuestConsole::open(&directory, stop)?;
             console.log_in(&login.user.name, login.user.password.as_deref(), within)
         });
-        Self { thread: Some(thread), failure: None, stop }
+        match started {
+            Ok(thread) => Self { thread: Some(thread), failure: None },
+            Err(error) => {
+                Self { thread: None, failure: Some(LoginError::Closed { reason: error.kind() }) }
+            }
+        }
     }
 
     /// Why it failed, once it has.
     pub(in crate::vm) fn failure(&mut self) -> Option<&LoginError> {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
-            self.failure = thread.join().ok().and_then(Result::err);
+            self.failure = thread.finish().and_then(Result::err);
         }
         self.failure.as_ref()
     }
 }
 
-impl Drop for LoginThread {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // It ends within one read of the console.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
 /// The guest's first serial port.
-struct GuestConsole {
+struct GuestConsole<'s> {
     /// The guest's directory, with the agent's files.
     directory: PathBuf,
     stream: UnixStream,
@@ -272,11 +267,11 @@ struct GuestConsole {
     /// What came since the last prompt.
     seen: String,
     changed: Instant,
-    stop: Arc<AtomicBool>,
+    stop: &'s AtomicBool,
 }
 
-impl GuestConsole {
-    fn open(directory: &Path, stop: Arc<AtomicBool>) -> Result<Self, LoginError> {
+impl<'s> GuestConsole<'s> {
+    fn open(directory: &Path, stop: &'s AtomicBool) -> Result<Self, LoginError> {
         let closed = |error: io::Error| LoginError::Closed { reason: error.kind() };
         let stream = connect_in(directory, CONSOLE_SOCKET).map_err(closed)?;
         let missing = LoginError::Closed { reason: io::ErrorKind::NotFound };
@@ -549,7 +544,7 @@ mod tests {
             lines.for_each(drop);
         });
         has_begun.recv().expect("a guest");
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = &AtomicBool::new(false);
         let (seen, changed) = (String::new(), Instant::now());
         let directory = directory.path().to_owned();
         let mut console = GuestConsole { directory, stream, patience, seen, changed, stop };

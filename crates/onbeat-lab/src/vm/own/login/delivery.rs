@@ -57,7 +57,7 @@ const START: &str = "stty -echo; lacks() { ! test -e /run/onbeat/onbeat/root/job
     r=/run/onbeat/onbeat/root/bin; test -e $r/onbeat || cp $(command -v onbeat-guest) $r/onbeat; fi; \
     if lacks; then echo onbeat: 'not there'; else sh /run/onbeat/onbeat/login; fi\n";
 
-impl GuestConsole {
+impl GuestConsole<'_> {
     /// Has the shell of root fetch the agent's files and start the agent.
     pub(super) fn deliver(&mut self) -> Result<(), LoginError> {
         let archive = fs::read(self.directory.join(DISK)).map_err(closed)?;
