@@ -1,12 +1,12 @@
 //! The queue of events: by time, and in order of creation at the same time.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::topology::{NodeId, PortId};
 
 /// A packet on its way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PlannedFrame {
     /// On the wire, without the gap.
     pub(super) bytes: u32,
@@ -17,7 +17,7 @@ pub(super) struct PlannedFrame {
 }
 
 /// What a frame is, and where it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// To all devices.
     Broadcast,
@@ -46,13 +46,13 @@ impl Class {
 }
 
 /// A switch on a frame's way, and the node before it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hop {
     pub(super) switch: NodeId,
     pub(super) from: NodeId,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NetEvent {
     /// The controller begins a cycle.
     Cycle(u32),
@@ -72,50 +72,25 @@ pub(super) enum NetEvent {
     Carried { node: NodeId, frame: PlannedFrame },
 }
 
-struct QueuedEvent {
-    at_ps: u64,
-    order: u64,
-    event: NetEvent,
-}
-
-impl PartialEq for QueuedEvent {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-impl Eq for QueuedEvent {}
-
-impl PartialOrd for QueuedEvent {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for QueuedEvent {
-    /// The earliest is the greatest, for a heap that returns the greatest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at_ps, other.order).cmp(&(self.at_ps, self.order))
-    }
-}
-
 #[derive(Default)]
 pub(super) struct Agenda {
-    heap: BinaryHeap<QueuedEvent>,
+    /// By time, then by order.
+    heap: BinaryHeap<Reverse<(u64, u64, NetEvent)>>,
     order: u64,
 }
 
 impl Agenda {
     pub(super) fn add(&mut self, at_ps: u64, event: NetEvent) {
-        self.heap.push(QueuedEvent { at_ps, order: self.order, event });
+        self.heap.push(Reverse((at_ps, self.order, event)));
         self.order += 1;
     }
 
     /// Returns when the next event happens.
     pub(super) fn next_ps(&self) -> Option<u64> {
-        self.heap.peek().map(|entry| entry.at_ps)
+        self.heap.peek().map(|Reverse((at_ps, ..))| *at_ps)
     }
 
     pub(super) fn next(&mut self) -> Option<(u64, NetEvent)> {
-        self.heap.pop().map(|entry| (entry.at_ps, entry.event))
+        self.heap.pop().map(|Reverse((at_ps, _, event))| (at_ps, event))
     }
 }
