@@ -164,7 +164,7 @@ fn device_of(node: &PlannedNode) -> Option<usize> {
 }
 
 fn has_overhead(node: &PlannedNode) -> bool {
-    matches!(node.role, PlannedRole::Switch { overhead_us, .. } if overhead_us > 0.0)
+    matches!(node.role, PlannedRole::Switch { overhead_ps: 1.., .. })
 }
 
 /// How the link of a sender is limited: two frames and a quarter at once, or what the link carries

@@ -31,4 +31,4 @@ pub use prediction::{
 };
 pub use simulation::simulate;
 pub use stepped::{CarriedArrival, CarriedTo, SteppedNetwork};
-pub use wiring::{PlannedLink, PlannedNode, PlannedRole};
+pub use topology::{PlannedLink, PlannedNode, PlannedRole};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::file::{Forwarding, NetPlanError, Network};
 use super::prediction::{DevicePrediction, NetPrediction, SwitchPrediction};
-use super::topology::{NetworkTopology, NodeId, NodeRole};
+use super::topology::{NetworkTopology, NodeId, PlannedRole};
 
 /// Draws the topology of a plan as a tree, with the rate of each link, the overhead and buffer of
 /// each switch, and the round trips of each device. Neighbours of one table that hang on the same
@@ -43,7 +43,7 @@ impl Drawing<'_> {
     /// The nodes below one, those that share a line together.
     fn rows(&self, node: NodeId) -> Vec<Vec<NodeId>> {
         let nodes = &self.topology.nodes;
-        let is_below = |child: &NodeId| nodes[*child].up.is_some_and(|(up, _)| up == node);
+        let is_below = |child: &NodeId| nodes[*child].up.is_some_and(|link| link.to == node);
         let mut rows: Vec<Vec<NodeId>> = Vec::new();
         for child in (0..nodes.len()).filter(is_below) {
             let group = self.group(child);
@@ -58,26 +58,28 @@ impl Drawing<'_> {
     /// The table that a device comes from; none for other nodes.
     fn group(&self, node: NodeId) -> Option<usize> {
         match self.topology.nodes[node].role {
-            NodeRole::Device(device) => Some(self.topology.devices[device].group),
+            PlannedRole::Device { number } => Some(self.topology.devices[number].group),
             _ => None,
         }
     }
 
     fn line(&self, row: &[NodeId]) -> String {
         let node = &self.topology.nodes[row[0]];
-        let rate = node.up.map_or(String::new(), |(_, bps)| rate_words(bps));
+        let rate = node.up.map_or(String::new(), |link| rate_words(link.bits_per_s));
         match node.role {
-            NodeRole::Switch { forwarding, overhead_ps, device, .. } => {
+            PlannedRole::Switch { forwarding, overhead_ps, device, .. } => {
                 let words = self.switch_words(&node.name, forwarding, overhead_ps);
                 let own = device.map(|device| &self.prediction.devices[device..=device]);
                 let own = own.map_or(String::new(), |device| format!("  {}", times(device)));
                 format!("{rate} ─ {}{words}{own}", node.name)
             }
-            NodeRole::Device(first) => {
-                let devices = &self.prediction.devices[first..first + row.len()];
+            PlannedRole::Device { number } => {
+                let devices = &self.prediction.devices[number..number + row.len()];
                 format!("{rate} ─ {}  {}", names(devices), times(devices))
             }
-            NodeRole::Host | NodeRole::Controller => format!("{rate} ─ {} (background)", node.name),
+            PlannedRole::Host | PlannedRole::Controller => {
+                format!("{rate} ─ {} (background)", node.name)
+            }
         }
     }
 
@@ -125,7 +127,7 @@ fn times(devices: &[DevicePrediction]) -> String {
 }
 
 /// A rate as people write it.
-pub(super) fn rate_words(bits_per_s: u64) -> String {
+fn rate_words(bits_per_s: u64) -> String {
     match bits_per_s {
         bps if bps >= 1_000_000_000 => format!("{} Gbit/s", bps as f64 / 1e9),
         bps => format!("{} Mbit/s", bps as f64 / 1e6),

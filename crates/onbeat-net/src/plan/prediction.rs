@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::file::Network;
 use super::simulation::Counts;
-use super::topology::{NetworkTopology, NodeRole};
+use super::topology::{NetworkTopology, PlannedNode, PlannedRole};
 
 /// The round trips of a simulation, in picoseconds.
 pub(super) struct MeasuredRoundTrips {
@@ -172,13 +172,10 @@ fn devices(
 
     let one = |(number, device): (usize, &super::topology::Device)| {
         let values = &measured.by_device[number];
-        let path = topology.path_to(number);
-        let on_wire_ps: u64 =
-            path.iter().map(|port| both_ways * topology.ports[*port].byte_ps).sum();
         DevicePrediction {
             name: device.name.clone(),
             group: device.group,
-            on_wire_us: us(on_wire_ps),
+            on_wire_us: us(both_ways * topology.byte_ps_to(device.node)),
             round_trip: PredictedDistribution::from_values(values.clone()),
             answered: values.len() as u64,
             late: values.iter().filter(|ps| **ps > period_ps).count() as u64,
@@ -189,12 +186,12 @@ fn devices(
 }
 
 fn switches(topology: &NetworkTopology, counts: &Counts) -> Vec<SwitchPrediction> {
-    let one = |(place, node): (usize, &super::topology::Node)| {
-        let NodeRole::Switch { buffer, .. } = node.role else { return None };
+    let one = |(place, node): (usize, &PlannedNode)| {
+        let PlannedRole::Switch { buffer_bytes, .. } = node.role else { return None };
         Some(SwitchPrediction {
             name: node.name.clone(),
             buffered_bytes: counts.buffered[place],
-            buffer_bytes: buffer,
+            buffer_bytes,
             dropped: node.ports.iter().map(|port| counts.ports[*port].dropped).sum(),
         })
     };

@@ -6,7 +6,7 @@ use super::events::{Agenda, Class, Hop, NetEvent, PlannedFrame};
 use super::file::{Arrivals, Forwarding, NetPlanError, Network, Send, us_as_ps};
 use super::frame::{CUT_THROUGH, GAP};
 use super::prediction::{MeasuredRoundTrips, NetPrediction};
-use super::topology::{NetworkTopology, NodeId, NodeRole, PortId};
+use super::topology::{NetworkTopology, NodeId, PlannedRole, PortId};
 
 /// Preamble of a frame of background traffic, in bytes.
 const PREAMBLE: u64 = 8;
@@ -242,7 +242,7 @@ impl<'n> Simulation<'n> {
 
     /// Cuts a frame through where its last bit has not arrived yet, if the port is idle.
     fn pass_on(&mut self, now: u64, port: PortId, frame: PlannedFrame, full_ps: u64) {
-        let NodeRole::Switch { overhead_ps, .. } =
+        let PlannedRole::Switch { overhead_ps, .. } =
             self.topology.nodes[self.topology.ports[port].from].role
         else {
             return;
@@ -308,7 +308,7 @@ impl<'n> Simulation<'n> {
         let line = &mut self.ports[port];
         line.free_ps = full_ps + GAP * wiring.byte_ps;
         line.count.busy_ps += line.free_ps - now;
-        if matches!(self.topology.nodes[wiring.from].role, NodeRole::Switch { .. }) {
+        if matches!(self.topology.nodes[wiring.from].role, PlannedRole::Switch { .. }) {
             line.leaving.push_back((full_ps, bytes));
         }
 
@@ -316,11 +316,11 @@ impl<'n> Simulation<'n> {
             self.agenda.add(full_ps, NetEvent::Carried { node: wiring.to, frame });
         }
         match self.topology.nodes[wiring.to].role {
-            NodeRole::Controller if matches!(frame.class, Class::Answer(_)) => {
+            PlannedRole::Controller if matches!(frame.class, Class::Answer(_)) => {
                 self.agenda.add(full_ps, NetEvent::AtController(frame));
             }
-            NodeRole::Device(device) => self.reach(full_ps, device as u32, frame),
-            NodeRole::Switch { forwarding, overhead_ps, device, .. } => {
+            PlannedRole::Device { number } => self.reach(full_ps, number as u32, frame),
+            PlannedRole::Switch { forwarding, overhead_ps, device, .. } => {
                 if let Some(device) = device {
                     self.reach(full_ps, device as u32, frame);
                 }
@@ -335,7 +335,7 @@ impl<'n> Simulation<'n> {
                 };
                 self.agenda.add(read_ps + overhead_ps, event);
             }
-            NodeRole::Controller | NodeRole::Host => {}
+            PlannedRole::Controller | PlannedRole::Host => {}
         }
     }
 
@@ -370,9 +370,11 @@ impl<'n> Simulation<'n> {
     /// Whether the buffer of a port's switch has room for a frame.
     fn takes(&mut self, now: u64, port: PortId, frame: PlannedFrame) -> bool {
         let node = self.topology.ports[port].from;
-        let NodeRole::Switch { buffer, .. } = self.topology.nodes[node].role else { return true };
+        let PlannedRole::Switch { buffer_bytes, .. } = self.topology.nodes[node].role else {
+            return true;
+        };
         let bytes = u64::from(frame.bytes);
-        let most = buffer.unwrap_or(u64::MAX);
+        let most = buffer_bytes.unwrap_or(u64::MAX);
         let (held, peak) = self.held[node];
         if held + bytes > peak.min(most) {
             // Frames that have left since are counted out only now: it is seldom needed.

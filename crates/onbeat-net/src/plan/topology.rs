@@ -1,6 +1,7 @@
 //! The nodes of a plan and the links between them: a tree with the controller at its root.
 
 use std::collections::BTreeMap;
+use std::iter::successors;
 
 use super::file::{Forwarding, NetPlanError, Network, rate_bps, us_as_ps};
 use super::frame::byte_ps;
@@ -10,29 +11,46 @@ pub(super) type NodeId = usize;
 /// Place of a port in [`NetworkTopology::ports`].
 pub(super) type PortId = usize;
 
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) name: String,
-    /// Towards the controller, and the rate in bit/s; the controller has none.
-    pub(super) up: Option<(NodeId, u64)>,
-    pub(super) role: NodeRole,
+/// A node of a plan. The first one is the controller; each is listed after the one above it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedNode {
+    pub name: String,
+    /// The link towards the controller; the controller has none.
+    pub up: Option<PlannedLink>,
+    /// What it is.
+    pub role: PlannedRole,
     /// Ports that send from here.
     pub(super) ports: Vec<PortId>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum NodeRole {
+/// A link to the node above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedLink {
+    /// Place of the node above in the list.
+    pub to: usize,
+    /// Rate in both directions, in bit/s.
+    pub bits_per_s: u64,
+}
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannedRole {
+    /// The sender of commands.
     Controller,
+    /// A switch, or a member of a chain with a device in it.
     Switch {
+        /// How it forwards frames.
         forwarding: Forwarding,
+        /// From the last bit of a frame to its forwarding, in picoseconds.
         overhead_ps: u64,
-        /// `None` without limit.
-        buffer: Option<u64>,
-        /// The device in it, for a member of a chain.
+        /// Size of its buffer, in bytes; `None` without limit.
+        buffer_bytes: Option<u64>,
+        /// Number of the device in it, from 0.
         device: Option<usize>,
     },
-    /// Number of the device.
-    Device(usize),
+    /// A device with its number, from 0.
+    Device { number: usize },
+    /// Another computer.
     Host,
 }
 
@@ -57,7 +75,7 @@ pub(super) struct Device {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NetworkTopology {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<PlannedNode>,
     pub(super) ports: Vec<Wiring>,
     pub(super) devices: Vec<Device>,
 }
@@ -70,15 +88,16 @@ impl NetworkTopology {
 
     pub(super) fn from_network(network: &Network) -> Result<Self, NetPlanError> {
         let mut building = Building::default();
-        building.add(Self::CONTROLLER.to_owned(), None, NodeRole::Controller)?;
+        building.add(Self::CONTROLLER.to_owned(), None, PlannedRole::Controller)?;
         building.groups.insert(Self::CONTROLLER.to_owned(), vec![Self::ROOT]);
 
         building.switches(network)?;
         building.chains(network)?;
         building.devices(network)?;
         for table in &network.hosts {
-            let up = building.resolve(&table.name, &table.to)?[0];
-            building.add(table.name.clone(), Some((up, rate_bps(&table.link)?)), NodeRole::Host)?;
+            let to = building.resolve(&table.name, &table.to)?[0];
+            let up = PlannedLink { to, bits_per_s: rate_bps(&table.link)? };
+            building.add(table.name.clone(), Some(up), PlannedRole::Host)?;
         }
 
         let topology = building.topology;
@@ -94,8 +113,8 @@ impl NetworkTopology {
 
     /// Returns an end of background traffic.
     pub(super) fn host(&self, what: &'static str, name: &str) -> Result<NodeId, NetPlanError> {
-        let fits = |node: &Node| {
-            node.name == name && matches!(node.role, NodeRole::Controller | NodeRole::Host)
+        let fits = |node: &PlannedNode| {
+            node.name == name && matches!(node.role, PlannedRole::Controller | PlannedRole::Host)
         };
         let found = self.nodes.iter().position(fits);
         found.ok_or_else(|| NetPlanError::NoSuchHost { what, name: name.to_owned() })
@@ -108,7 +127,7 @@ impl NetworkTopology {
             self.nodes[from].ports.iter().copied().find(|port| self.ports[*port].to == to)
         };
         let upwards: Vec<Option<PortId>> = (0..count)
-            .map(|node| self.nodes[node].up.and_then(|(up, _)| port_to(node, up)))
+            .map(|node| self.nodes[node].up.and_then(|link| port_to(node, link.to)))
             .collect();
         let mut next: Vec<Vec<Option<PortId>>> =
             upwards.iter().map(|port| vec![*port; count]).collect();
@@ -117,7 +136,7 @@ impl NetworkTopology {
             next[target][target] = None;
             let mut below = target;
             let mut up = node.up;
-            while let Some((above, _)) = up {
+            while let Some(PlannedLink { to: above, .. }) = up {
                 next[above][target] = port_to(above, below);
                 below = above;
                 up = self.nodes[above].up;
@@ -127,29 +146,10 @@ impl NetworkTopology {
         next
     }
 
-    /// Returns the ports from the controller to a device, in order.
-    pub(super) fn path_to(&self, device: usize) -> Vec<PortId> {
-        let routes = self.routes_to(self.devices[device].node);
-        let mut at = Self::ROOT;
-        let mut path = Vec::new();
-        while let Some(port) = routes.get(&at) {
-            path.push(*port);
-            at = self.ports[*port].to;
-        }
-        path
-    }
-
-    fn routes_to(&self, target: NodeId) -> BTreeMap<NodeId, PortId> {
-        let mut routes = BTreeMap::new();
-        let mut below = target;
-        while let Some((above, _)) = self.nodes[below].up {
-            let ports = &self.nodes[above].ports;
-            if let Some(port) = ports.iter().find(|port| self.ports[**port].to == below) {
-                routes.insert(above, *port);
-            }
-            below = above;
-        }
-        routes
+    /// Returns the picoseconds that a byte is on all links between a node and the controller.
+    pub(super) fn byte_ps_to(&self, node: NodeId) -> u64 {
+        let links = successors(self.nodes[node].up, |link| self.nodes[link.to].up);
+        links.map(|link| byte_ps(link.bits_per_s)).sum()
     }
 }
 
@@ -165,8 +165,8 @@ impl Building {
     fn add(
         &mut self,
         name: String,
-        up: Option<(NodeId, u64)>,
-        role: NodeRole,
+        up: Option<PlannedLink>,
+        role: PlannedRole,
     ) -> Result<NodeId, NetPlanError> {
         let nodes = &mut self.topology.nodes;
         let node = nodes.len();
@@ -175,10 +175,10 @@ impl Building {
         }
 
         self.groups.insert(name.clone(), vec![node]);
-        nodes.push(Node { name, up, role, ports: Vec::new() });
-        if let Some((up, bits_per_s)) = up {
+        nodes.push(PlannedNode { name, up, role, ports: Vec::new() });
+        if let Some(PlannedLink { to: above, bits_per_s }) = up {
             let byte_ps = byte_ps(bits_per_s);
-            for (from, to) in [(node, up), (up, node)] {
+            for (from, to) in [(node, above), (above, node)] {
                 nodes[from].ports.push(self.topology.ports.len());
                 self.topology.ports.push(Wiring { from, to, bits_per_s, byte_ps });
             }
@@ -190,7 +190,7 @@ impl Building {
         let may_carry = |node: &NodeId| {
             matches!(
                 self.topology.nodes[*node].role,
-                NodeRole::Controller | NodeRole::Switch { .. }
+                PlannedRole::Controller | PlannedRole::Switch { .. }
             )
         };
         let found = self.groups.get(to).filter(|nodes| nodes.iter().all(may_carry));
@@ -201,18 +201,18 @@ impl Building {
     fn switches(&mut self, network: &Network) -> Result<(), NetPlanError> {
         for table in &network.switches {
             let bits_per_s = rate_bps(&table.link)?;
-            let mut up = self.last(&table.name, &table.to)?;
-            let role = NodeRole::Switch {
+            let mut to = self.last(&table.name, &table.to)?;
+            let role = PlannedRole::Switch {
                 forwarding: table.forwarding,
                 overhead_ps: us_as_ps(table.overhead_us),
-                buffer: table.buffer_kb.map(|kb| (kb * 1000.0) as u64),
+                buffer_bytes: table.buffer_kb.map(|kb| (kb * 1000.0) as u64),
                 device: None,
             };
 
             let mut members = Vec::new();
             for name in names(&table.name, table.count) {
-                up = self.add(name, Some((up, bits_per_s)), role.clone())?;
-                members.push(up);
+                to = self.add(name, Some(PlannedLink { to, bits_per_s }), role)?;
+                members.push(to);
             }
             self.name_group(&table.name, members)?;
         }
@@ -222,20 +222,20 @@ impl Building {
     fn chains(&mut self, network: &Network) -> Result<(), NetPlanError> {
         for table in &network.chains {
             let bits_per_s = rate_bps(&table.link)?;
-            let mut up = self.last(&table.name, &table.to)?;
+            let mut to = self.last(&table.name, &table.to)?;
             self.tables += 1;
 
             let mut members = Vec::new();
             for name in names(&table.name, table.count) {
-                let role = NodeRole::Switch {
+                let role = PlannedRole::Switch {
                     forwarding: table.forwarding,
                     overhead_ps: us_as_ps(table.overhead_us),
-                    buffer: None,
+                    buffer_bytes: None,
                     device: Some(self.topology.devices.len()),
                 };
-                up = self.add(name.clone(), Some((up, bits_per_s)), role)?;
-                self.add_device(name, up, table.off_wire_us);
-                members.push(up);
+                to = self.add(name.clone(), Some(PlannedLink { to, bits_per_s }), role)?;
+                self.add_device(name, to, table.off_wire_us);
+                members.push(to);
             }
             self.name_group(&table.name, members)?;
         }
@@ -251,9 +251,9 @@ impl Building {
             let count = table.count as usize;
             for (place, name) in names(&table.name, table.count).enumerate() {
                 // In equal parts over the switches of a line.
-                let up = above[place * above.len() / count];
-                let device = NodeRole::Device(self.topology.devices.len());
-                let node = self.add(name.clone(), Some((up, bits_per_s)), device)?;
+                let up = PlannedLink { to: above[place * above.len() / count], bits_per_s };
+                let role = PlannedRole::Device { number: self.topology.devices.len() };
+                let node = self.add(name.clone(), Some(up), role)?;
                 self.add_device(name, node, table.off_wire_us);
             }
         }
