@@ -300,8 +300,17 @@ impl Network {
         (1e12 / self.traffic.rate_hz).round() as u64
     }
 
-    pub(super) fn frame_size(&self) -> FrameSize {
+    fn frame_size(&self) -> FrameSize {
         FrameSize { ipv6: self.traffic.ipv6, vlan: self.traffic.vlan }
+    }
+
+    /// Returns the bytes of a command on the wire.
+    pub(super) fn command_bytes(&self) -> u64 {
+        self.frame_size().on_wire(self.traffic.payload)
+    }
+
+    pub(super) fn answer_bytes(&self) -> u64 {
+        self.frame_size().on_wire(self.traffic.answer.unwrap_or(self.traffic.payload))
     }
 
     fn check(&self) -> Result<(), NetPlanError> {

@@ -75,7 +75,7 @@ impl Drawing<'_> {
             }
             PlannedRole::Device { number } => {
                 let devices = &self.prediction.devices[number..number + row.len()];
-                format!("{rate} ─ {}  {}", names(devices), times(devices))
+                format!("{rate} ─ {}  {}", DevicePrediction::names(devices), times(devices))
             }
             PlannedRole::Host | PlannedRole::Controller => {
                 format!("{rate} ─ {} (background)", node.name)
@@ -102,14 +102,6 @@ fn buffer_words(switch: &SwitchPrediction) -> String {
         frames => format!(", {frames} frames dropped"),
     };
     format!(", buffer {}{of} kB{dropped}", kb(switch.buffered_bytes))
-}
-
-fn names(devices: &[DevicePrediction]) -> String {
-    match devices {
-        [] => String::new(),
-        [alone] => alone.name.clone(),
-        [first, .., last] => format!("{} to {}", first.name, last.name),
-    }
 }
 
 /// Smallest and largest round trip of some devices.

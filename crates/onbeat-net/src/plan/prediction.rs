@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::file::Network;
-use super::simulation::Counts;
-use super::topology::{NetworkTopology, PlannedNode, PlannedRole};
+use super::simulation::{PlannedPort, Simulation};
+use super::topology::{Device, PlannedNode, PlannedRole, Wiring};
 
 /// The round trips of a simulation, in picoseconds.
 pub(super) struct MeasuredRoundTrips {
@@ -72,6 +71,18 @@ pub struct DevicePrediction {
     pub lost: u64,
 }
 
+impl DevicePrediction {
+    /// Names devices of one table that follow one another: the first and the last.
+    #[must_use]
+    pub fn names(devices: &[Self]) -> String {
+        match devices {
+            [] => String::new(),
+            [alone] => alone.name.clone(),
+            [first, .., last] => format!("{} to {}", first.name, last.name),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchPrediction {
     pub name: String,
@@ -128,15 +139,9 @@ pub struct NetPrediction {
 }
 
 impl NetPrediction {
-    pub(super) fn new(
-        network: &Network,
-        topology: &NetworkTopology,
-        measured: &MeasuredRoundTrips,
-        counts: &Counts,
-    ) -> Self {
-        let traffic = &network.traffic;
-        let size = network.frame_size();
-        let devices = devices(network, topology, measured);
+    pub(super) fn new(simulation: &Simulation<'_>) -> Self {
+        let Simulation { network, measured, .. } = simulation;
+        let devices = devices(simulation);
         let of_cycles = |pick: fn(&(u64, u64)) -> u64| {
             let answered = measured.of_cycle.iter().filter(|(_, last)| *last > 0);
             PredictedDistribution::from_values(answered.map(pick).collect())
@@ -144,72 +149,62 @@ impl NetPrediction {
 
         Self {
             name: network.name.clone(),
-            cycles: traffic.cycles,
+            cycles: network.traffic.cycles,
             period_us: us(network.period_ps()),
-            command_bytes: size.on_wire(traffic.payload),
-            answer_bytes: size.on_wire(traffic.answer.unwrap_or(traffic.payload)),
+            command_bytes: network.command_bytes(),
+            answer_bytes: network.answer_bytes(),
             round_trip: PredictedDistribution::from_values(measured.by_device.concat()),
             first_answer: of_cycles(|(first, _)| *first),
             last_answer: of_cycles(|(_, last)| *last),
             in_time: devices.iter().filter(|device| device.late + device.lost == 0).count() as u64,
             devices,
-            switches: switches(topology, counts),
-            links: links(topology, counts),
+            switches: switches(simulation),
+            links: links(simulation),
         }
     }
 }
 
-fn devices(
-    network: &Network,
-    topology: &NetworkTopology,
-    measured: &MeasuredRoundTrips,
-) -> Vec<DevicePrediction> {
-    let traffic = &network.traffic;
-    let size = network.frame_size();
-    let both_ways =
-        size.on_wire(traffic.payload) + size.on_wire(traffic.answer.unwrap_or(traffic.payload));
+fn devices(simulation: &Simulation<'_>) -> Vec<DevicePrediction> {
+    let Simulation { network, topology, measured, .. } = simulation;
+    let both_ways = network.command_bytes() + network.answer_bytes();
     let period_ps = network.period_ps();
-
-    let one = |(number, device): (usize, &super::topology::Device)| {
-        let values = &measured.by_device[number];
-        DevicePrediction {
-            name: device.name.clone(),
-            group: device.group,
-            on_wire_us: us(both_ways * topology.byte_ps_to(device.node)),
-            round_trip: PredictedDistribution::from_values(values.clone()),
-            answered: values.len() as u64,
-            late: values.iter().filter(|ps| **ps > period_ps).count() as u64,
-            lost: traffic.cycles - values.len() as u64,
-        }
+    let one = |(device, values): (&Device, &Vec<u64>)| DevicePrediction {
+        name: device.name.clone(),
+        group: device.group,
+        on_wire_us: us(both_ways * topology.byte_ps_to(device.node)),
+        round_trip: PredictedDistribution::from_values(values.clone()),
+        answered: values.len() as u64,
+        late: values.iter().filter(|ps| **ps > period_ps).count() as u64,
+        lost: network.traffic.cycles - values.len() as u64,
     };
-    topology.devices.iter().enumerate().map(one).collect()
+    topology.devices.iter().zip(&measured.by_device).map(one).collect()
 }
 
-fn switches(topology: &NetworkTopology, counts: &Counts) -> Vec<SwitchPrediction> {
-    let one = |(place, node): (usize, &PlannedNode)| {
+fn switches(simulation: &Simulation<'_>) -> Vec<SwitchPrediction> {
+    let Simulation { topology, ports, held, .. } = simulation;
+    let one = |(node, (_, most_held)): (&PlannedNode, &(u64, u64))| {
         let PlannedRole::Switch { buffer_bytes, .. } = node.role else { return None };
         Some(SwitchPrediction {
             name: node.name.clone(),
-            buffered_bytes: counts.buffered[place],
+            buffered_bytes: *most_held,
             buffer_bytes,
-            dropped: node.ports.iter().map(|port| counts.ports[*port].dropped).sum(),
+            dropped: node.ports.iter().map(|port| ports[*port].count.dropped).sum(),
         })
     };
-    topology.nodes.iter().enumerate().filter_map(one).collect()
+    topology.nodes.iter().zip(held).filter_map(one).collect()
 }
 
-fn links(topology: &NetworkTopology, counts: &Counts) -> Vec<LinkPrediction> {
+fn links(simulation: &Simulation<'_>) -> Vec<LinkPrediction> {
+    let Simulation { topology, ports, end_ps, .. } = simulation;
     let name = |node: usize| topology.nodes[node].name.clone();
-    let one = |(wiring, count): (&super::topology::Wiring, &super::simulation::PortCount)| {
-        LinkPrediction {
-            from: name(wiring.from),
-            to: name(wiring.to),
-            bits_per_s: wiring.bits_per_s,
-            busy_percent: 100.0 * count.busy_ps as f64 / counts.end_ps as f64,
-            most_queued: count.most_queued,
-        }
+    let one = |(wiring, port): (&Wiring, &PlannedPort)| LinkPrediction {
+        from: name(wiring.from),
+        to: name(wiring.to),
+        bits_per_s: wiring.bits_per_s,
+        busy_percent: 100.0 * port.count.busy_ps as f64 / *end_ps as f64,
+        most_queued: port.count.most_queued,
     };
-    topology.ports.iter().zip(&counts.ports).map(one).collect()
+    topology.ports.iter().zip(ports).map(one).collect()
 }
 
 /// Microseconds, to the nanosecond.

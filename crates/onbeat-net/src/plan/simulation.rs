@@ -36,12 +36,7 @@ pub fn simulate(network: &Network) -> Result<NetPrediction, NetPlanError> {
     let mut simulation = Simulation::new(network)?;
     simulation.agenda.add(0, NetEvent::Cycle(0));
     while simulation.step().is_some() {}
-    Ok(NetPrediction::new(
-        network,
-        &simulation.topology,
-        &simulation.measured,
-        &simulation.counts(),
-    ))
+    Ok(NetPrediction::new(&simulation))
 }
 
 /// What a port did, for the prediction.
@@ -52,17 +47,9 @@ pub(super) struct PortCount {
     pub(super) most_queued: u64,
 }
 
-/// What all ports and buffers did.
-pub(super) struct Counts {
-    pub(super) ports: Vec<PortCount>,
-    /// Most bytes held at the same time, by node.
-    pub(super) buffered: Vec<u64>,
-    pub(super) end_ps: u64,
-}
-
 /// The sending side of one direction of a link.
 #[derive(Default)]
-struct PlannedPort {
+pub(super) struct PlannedPort {
     /// When the next frame may begin.
     free_ps: u64,
     /// Frames that wait: background, and those before it.
@@ -70,7 +57,7 @@ struct PlannedPort {
     wakes: bool,
     /// Ends and sizes of frames that still occupy the buffer; those that wait have no end yet.
     leaving: VecDeque<(u64, u64)>,
-    count: PortCount,
+    pub(super) count: PortCount,
 }
 
 struct Source {
@@ -82,13 +69,13 @@ struct Source {
 }
 
 pub(super) struct Simulation<'n> {
-    network: &'n Network,
+    pub(super) network: &'n Network,
     pub(super) topology: NetworkTopology,
     routes: Vec<Vec<Option<PortId>>>,
     pub(super) agenda: Agenda,
-    ports: Vec<PlannedPort>,
+    pub(super) ports: Vec<PlannedPort>,
     /// Bytes in the buffers of each node, and the most there were.
-    held: Vec<(u64, u64)>,
+    pub(super) held: Vec<(u64, u64)>,
     sources: Vec<Source>,
     random: fastrand::Rng,
     period_ps: u64,
@@ -96,7 +83,7 @@ pub(super) struct Simulation<'n> {
     pub(super) end_ps: u64,
     /// When the controller's program can take the next answer.
     taking_ps: u64,
-    measured: MeasuredRoundTrips,
+    pub(super) measured: MeasuredRoundTrips,
 }
 
 /// What a step of the simulation was.
@@ -164,7 +151,7 @@ impl<'n> Simulation<'n> {
 
     fn begin_cycle(&mut self, now: u64, cycle: u32) {
         let traffic = &self.network.traffic;
-        let bytes = self.network.frame_size().on_wire(traffic.payload) as u32;
+        let bytes = self.network.command_bytes() as u32;
         let begins_ps = now + us_as_ps(self.network.controller.send_us);
         let frame = |class| PlannedFrame { bytes, cycle, class, sent_ps: now };
         match traffic.send {
@@ -347,9 +334,7 @@ impl<'n> Simulation<'n> {
     }
 
     fn answer(&mut self, now: u64, device: u32, command: PlannedFrame) {
-        let traffic = &self.network.traffic;
-        let payload = traffic.answer.unwrap_or(traffic.payload);
-        let bytes = self.network.frame_size().on_wire(payload) as u32;
+        let bytes = self.network.answer_bytes() as u32;
         let answer = PlannedFrame { bytes, class: Class::Answer(device), ..command };
         let described = &self.topology.devices[device as usize];
         let (leaves_ps, node) = (now + described.off_wire_ps, described.node);
@@ -396,14 +381,6 @@ impl<'n> Simulation<'n> {
                 let bytes = leaving.pop_front().map_or(0, |(_, bytes)| bytes);
                 self.held[node].0 -= bytes;
             }
-        }
-    }
-
-    fn counts(&self) -> Counts {
-        Counts {
-            ports: self.ports.iter().map(|port| port.count).collect(),
-            buffered: self.held.iter().map(|(_, peak)| *peak).collect(),
-            end_ps: self.end_ps,
         }
     }
 }

@@ -45,7 +45,7 @@ fn table(prediction: &NetPrediction) -> Table {
         let least = group.iter().filter(|device| device.answered > 0);
         let least = least.map(|device| device.round_trip.min_us).fold(f64::INFINITY, f64::min);
         Row::new([
-            device_names(group),
+            DevicePrediction::names(group),
             us(most(|device| device.on_wire_us)),
             of_answers(least),
             of_answers(most(|device| device.round_trip.max_us)),
@@ -64,14 +64,6 @@ fn table(prediction: &NetPrediction) -> Table {
             "on wire: command and answer on every link of the longest path; late: after the next release."
                 .to_owned(),
         ],
-    }
-}
-
-fn device_names(group: &[DevicePrediction]) -> String {
-    match group {
-        [] => String::new(),
-        [alone] => alone.name.clone(),
-        [first, .., last] => format!("{} to {}", first.name, last.name),
     }
 }
 
