@@ -1,7 +1,6 @@
 //! Addresses: who may talk to a device, and which networks are local.
 
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
@@ -123,17 +122,6 @@ pub(crate) fn resolved(name: &str, port: u16) -> Result<SocketAddr, String> {
     }
 }
 
-/// What to do about an address and port that the system does not open.
-pub(crate) fn bind_remedy(why: &io::Error) -> &'static str {
-    match why.kind() {
-        io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have that address; `ip address` lists its addresses"
-        }
-        io::ErrorKind::PermissionDenied => "a port below 1024 needs root",
-        _ => "another program may use it, --port takes another one",
-    }
-}
-
 /// Returns whether an address belongs to this machine or to a network that routers of the Internet
 /// do not forward: loopback, private (RFC 1918), link-local, unique local (RFC 4193).
 #[must_use]
@@ -155,17 +143,6 @@ mod tests {
         }
         assert_eq!(resolved("[::1]", 7470).map(|at| at.port()), Ok(7470));
         assert_eq!(resolved("fe80::1%1", 7470).map(|at| at.port()), Ok(7470));
-    }
-
-    #[test]
-    fn the_remedy_is_that_of_the_reason() {
-        for (kind, part) in [
-            (io::ErrorKind::AddrNotAvailable, "does not have that address"),
-            (io::ErrorKind::PermissionDenied, "root"),
-            (io::ErrorKind::AddrInUse, "--port"),
-        ] {
-            assert!(bind_remedy(&kind.into()).contains(part), "{kind:?}");
-        }
     }
 
     #[test]

@@ -18,17 +18,16 @@ use onbeat_rt::sys::Monotonic;
 use rustix::event::epoll;
 
 use super::actuator::Actuator;
-use super::address::{AddressRange, bind_remedy};
+use super::address::AddressRange;
 use super::background::BackgroundThread;
 use super::io_board::IoBoard;
 use super::packet::{self, HEADER_BYTES, PacketBody, PacketKind, WireHeader};
+use super::udp::{self, BindError};
 
 /// Largest number of devices of one process.
 pub const MOST_DEVICES: u16 = 1024;
 /// How often a waiting thread polls the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Bytes of the receive buffer of each socket, twice that in the kernel's own account.
-const BUFFER_BYTES: usize = 1 << 20;
 
 /// Which devices there are, and how they behave.
 #[derive(Clone, Debug)]
@@ -70,13 +69,8 @@ pub enum DeviceError {
         first_port: u16,
     },
     /// A socket cannot be bound.
-    #[error("cannot open UDP port {address}: {source}; {}", bind_remedy(.source))]
-    Bind {
-        /// The address and port.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The system refuses to wait for packets.
     #[error("cannot wait for packets: {0}")]
     Wait(io::Error),
@@ -127,8 +121,7 @@ impl Devices {
 
         let socket = |number: u16| {
             let port = if first_port == 0 { 0 } else { first_port + number };
-            let address = SocketAddr::new(bind, port);
-            open_socket(address).map_err(|source| DeviceError::Bind { address, source })
+            udp::open(SocketAddr::new(bind, port))
         };
         Ok(Self {
             sockets: (0..count).map(socket).collect::<Result<_, _>>()?,
@@ -139,16 +132,13 @@ impl Devices {
     }
 
     /// Takes bound sockets as devices, in the order of their numbers: such as one in each namespace of
-    /// a laboratory. Of the options only `allow` and `silences` count.
+    /// a laboratory.
     ///
     /// # Errors
     /// The system's.
-    pub fn from_sockets(sockets: Vec<UdpSocket>, options: &DeviceOptions) -> io::Result<Self> {
-        for socket in &sockets {
-            prepare(socket)?;
-        }
-        let DeviceOptions { allow, silences, .. } = options.clone();
-        Ok(Self { sockets, allow, silences, counts: DeviceCounts::default() })
+    pub fn from_sockets(sockets: Vec<UdpSocket>, allow: Vec<AddressRange>) -> io::Result<Self> {
+        sockets.iter().try_for_each(|socket| udp::prepare(socket, udp::BURST_BYTES))?;
+        Ok(Self { sockets, allow, silences: Vec::new(), counts: DeviceCounts::default() })
     }
 
     /// Returns the address of each device.
@@ -290,23 +280,4 @@ impl Roles {
         WireHeader { kind, received_ns, answered_ns, ..*request }.write(answer);
         bytes
     }
-}
-
-fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(address)?;
-    prepare(&socket)?;
-    Ok(socket)
-}
-
-fn prepare(socket: &UdpSocket) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
-    make_room(socket);
-    Ok(())
-}
-
-/// Makes a socket's receive buffer as large as this user may have it: a burst waits there until the
-/// thread runs.
-pub(crate) fn make_room(socket: &UdpSocket) {
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_BYTES)
-        .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, BUFFER_BYTES));
 }

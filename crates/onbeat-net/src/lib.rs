@@ -16,6 +16,7 @@
 //! | [`rtt`] | round trips to devices, every packet of the schedule accounted for |
 //! | [`run_log`] | run files over UDP to another machine, as they grow |
 //! | [`socket_drops`] | what the kernel dropped at a socket |
+//! | [`udp`] | sockets with room for a burst |
 //!
 //! ```
 //! use onbeat_net::plan::{Network, simulate};
@@ -48,6 +49,7 @@ pub mod plan;
 pub mod rtt;
 pub mod run_log;
 pub mod socket_drops;
+pub mod udp;
 
 use onbeat::probe::Description;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_net::address::AddressRange;
 use onbeat_net::background::BackgroundThread;
-use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
+use onbeat_net::device::{DeviceCounts, Devices};
 use onbeat_net::packet::PORT;
 use onbeat_net::plan::Network;
 
@@ -73,7 +73,8 @@ impl NetworkLab {
         let left_out = left_out(network, &cabling, rates);
         let Site { controller, switches, devices } = site;
         let sockets = devices.into_iter().map(|(_, socket)| socket).collect();
-        let devices = Devices::from_sockets(sockets, &device_options())
+        // Nobody else can reach these namespaces.
+        let devices = Devices::from_sockets(sockets, vec![AddressRange::ANY_IPV4])
             .map_err(|source| request("prepare the sockets of", "the devices", source))?;
         Ok(Self {
             controller,
@@ -136,17 +137,6 @@ impl NetworkLab {
     #[must_use]
     pub fn device_counts(&self) -> &DeviceCounts {
         self.devices.counts()
-    }
-}
-
-fn device_options() -> DeviceOptions {
-    DeviceOptions {
-        bind: Ipv4Addr::UNSPECIFIED.into(),
-        first_port: PORT,
-        count: 1,
-        // Nobody else can reach these namespaces.
-        allow: vec![AddressRange::ANY_IPV4],
-        silences: Vec::new(),
     }
 }
 

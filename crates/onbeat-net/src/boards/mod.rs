@@ -18,7 +18,7 @@ mod reports;
 mod sender;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use onbeat_rt::Sample;
@@ -27,8 +27,7 @@ use self::companion::EdgeTripCompanion;
 use self::output_board::MOST_DELAY_NS;
 use self::sender::{EdgeSender, EdgeTrip, SentEdges};
 use super::address::is_local;
-use super::device::make_room;
-use super::rtt::targets::any_address;
+use super::udp;
 use onbeat::probe::description::{OnEdges, Parts};
 use onbeat::probe::ports::{Generator, PortAddress};
 use onbeat::probe::read_write::check_delay;
@@ -115,9 +114,7 @@ pub fn open(setting: &mut Setting, route: &EdgeRoute<'_>) -> Result<Parts, Probe
     setting.delay_ns = delay_ns;
 
     let (edges, generator) = Generator::feeding(route.input, route.stimulus, setting)?;
-    let socket = UdpSocket::bind(any_address(board.is_ipv4())).map_err(BoardsError::Socket)?;
-    socket.set_nonblocking(true).map_err(BoardsError::Socket)?;
-    make_room(&socket);
+    let socket = udp::open_any(board.is_ipv4(), udp::BURST_BYTES).map_err(BoardsError::Socket)?;
     let cold_socket = socket.try_clone().map_err(BoardsError::Socket)?;
     let trip = EdgeTrip {
         session: fastrand::u32(1..),

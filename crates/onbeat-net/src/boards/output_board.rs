@@ -9,11 +9,11 @@ use onbeat_rt::sys::datagram::{Datagram, DatagramPort, SendAddress};
 use onbeat_rt::sys::{Monotonic, Port};
 use onbeat_rt::{Clock, Instant};
 
-use crate::address::{AddressRange, bind_remedy};
-use crate::device::make_room;
+use crate::address::AddressRange;
 use crate::packet::{
     self, EdgeCommand, EdgeReport, HEADER_BYTES, PacketBody, PacketKind, WireHeader,
 };
+use crate::udp::{self, BindError};
 use onbeat::probe::ProbeError;
 use onbeat::probe::description::Companion;
 use onbeat::probe::ports::{Output, PortAddress, PortCompanion};
@@ -41,13 +41,8 @@ pub struct BoardOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
     /// The socket cannot be bound.
-    #[error("cannot open UDP port {address}: {source}; {}", bind_remedy(.source))]
-    Bind {
-        /// The address and port.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The output cannot be opened.
     #[error(transparent)]
     Output(#[from] ProbeError),
@@ -87,11 +82,7 @@ impl OutputBoard {
     /// # Errors
     /// [`BoardError::Bind`], [`BoardError::Output`].
     pub fn open(options: &BoardOptions) -> Result<Self, BoardError> {
-        let address = SocketAddr::new(options.bind, options.port);
-        let bind = |source| BoardError::Bind { address, source };
-        let socket = UdpSocket::bind(address).map_err(bind)?;
-        socket.set_nonblocking(true).map_err(bind)?;
-        make_room(&socket);
+        let socket = udp::open(SocketAddr::new(options.bind, options.port))?;
         let (output, mut reader) = PortCompanion::for_output(&options.output)?;
         reader.start()?;
         let counts = BoardCounts::default();

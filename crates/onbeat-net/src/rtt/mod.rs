@@ -31,12 +31,13 @@ pub use self::cell::{admit_cell, parts_of_cell};
 use self::channel::fate_channel;
 use self::companion::RoundTripCompanion;
 use self::predicted::{PLAN, predicted};
-use self::targets::{MOST_TARGETS, any_address, targets};
+use self::targets::{MOST_TARGETS, targets};
 use self::task::{PacketForm, PacketSchedule, Receive, RoundTripBody, RoundTripTask};
 use super::address::AddressRange;
 use super::device::{DeviceError, DeviceOptions, Devices};
 use super::packet;
 use super::plan::NetPlanError;
+use super::udp;
 use onbeat::probe::description::{Defaults, OptionKind, Parts, ProbeOption};
 use onbeat::probe::{Description, Given, ProbeError, Setting};
 use onbeat_record::{CycleTally, Figures, PredictedAnswers, RoundTripTally, Series};
@@ -370,10 +371,7 @@ fn open_socket(
     remarks: &mut Vec<String>,
 ) -> Result<(UdpSocket, bool), RttError> {
     let refused = |why: rustix::io::Errno| RttError::Socket(why.into());
-    let socket = UdpSocket::bind(any_address(is_ipv4)).map_err(RttError::Socket)?;
-    socket.set_nonblocking(true).map_err(RttError::Socket)?;
-    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)
-        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES));
+    let socket = udp::open_any(is_ipv4, BUFFER_BYTES).map_err(RttError::Socket)?;
 
     let bytes = sockopt::socket_recv_buffer_size(&socket).map_err(refused)?;
     let burst = plan.devices as usize * BUFFER_PER_PACKET.max(2 * plan.packets.bytes);

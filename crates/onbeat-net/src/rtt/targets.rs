@@ -1,6 +1,6 @@
 //! The devices of a run: their addresses, and whether packets may be sent there.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::RttError;
 use crate::address::{is_local, resolved};
@@ -47,17 +47,6 @@ pub fn targets(list: &str, count: u64, anywhere: bool) -> Result<Vec<SocketAddr>
         Some(outside) if !anywhere => Err(RttError::Outside { address: outside.ip() }),
         _ => Ok(addresses),
     }
-}
-
-/// Returns the local address that sends to all of a family.
-#[must_use]
-pub const fn any_address(is_ipv4: bool) -> SocketAddr {
-    let ip = if is_ipv4 {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
-    } else {
-        IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
-    };
-    SocketAddr::new(ip, 0)
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use rustix::net::sockopt;
 
 use super::assembly::{AssemblyCounts, RunAssembly};
 use super::wire::{self, LogMessage, LogPart, LogReceipt, MOST_LOG_BYTES};
-use crate::address::{AddressRange, bind_remedy};
+use crate::address::AddressRange;
 use crate::hand_over::{HandOverReceiver, HandOverSender, hand_over};
+use crate::udp::{BindError, make_room};
 
 /// Datagrams between socket thread and writer, in each of three buffers of 3 MB.
 const ROOM: usize = 2048;
@@ -50,13 +50,8 @@ pub struct LogServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum LogServerError {
     /// The port cannot be bound.
-    #[error("cannot open UDP port {address}: {source}; {}", bind_remedy(.source))]
-    Bind {
-        /// The address and port.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The directory for runs cannot be made.
     #[error("cannot create {path}: {source}; choose another place with --out")]
     Out {
@@ -126,10 +121,8 @@ impl LogServer {
             socket.set_read_timeout(Some(LOOK_EVERY))?;
             Ok(socket)
         });
-        let socket = bound.map_err(|source| LogServerError::Bind { address, source })?;
-        // As large as this user may have it.
-        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES));
+        let socket = bound.map_err(|source| BindError { address, source })?;
+        make_room(&socket, BUFFER_BYTES);
         Ok(Self { socket, options, counts: LogServerCounts::default() })
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::wire::{self, LOG_PORT, LogMessage, LogPart, LogReceipt};
 use crate::address::{self, is_local};
 use crate::background::BackgroundThread;
-use crate::rtt::targets::any_address;
+use crate::udp::any_address;
 use onbeat_host::thread::stay_off_cpu;
 
 /// How often the file is looked at.
