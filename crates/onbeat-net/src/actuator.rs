@@ -153,16 +153,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn header(sequence: u64, lifetime_us: u32) -> WireHeader {
-        WireHeader {
-            kind: PacketKind::ActuatorCommand,
-            device: 0,
-            sequence,
-            sent_ns: 0,
-            received_ns: 0,
-            answered_ns: 0,
-            session: 1,
-            lifetime_us,
-        }
+        let kind = PacketKind::ActuatorCommand;
+        WireHeader { kind, lifetime_us, ..WireHeader::echo(0, sequence, 1) }
     }
 
     fn towards(position_rad: f64) -> ActuatorCommand {

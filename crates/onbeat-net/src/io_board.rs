@@ -64,16 +64,8 @@ mod tests {
 
     #[test]
     fn outputs_appear_at_the_inputs_with_the_instant_of_the_change() {
-        let header = |sequence| WireHeader {
-            kind: PacketKind::IoCommand,
-            device: 0,
-            sequence,
-            sent_ns: 0,
-            received_ns: 0,
-            answered_ns: 0,
-            session: 1,
-            lifetime_us: 0,
-        };
+        let kind = PacketKind::IoCommand;
+        let header = |sequence| WireHeader { kind, ..WireHeader::echo(0, sequence, 1) };
         let mut board = IoBoard::default();
         let mut command = IoCommand { digital_mask: 0b11, digital: 0b01, ..IoCommand::default() };
         command.pwm_mask = 0b101;

@@ -43,6 +43,7 @@ pub mod drop_counters;
 pub mod hand_over;
 pub mod io_board;
 pub mod kernel_device;
+mod knock;
 pub mod offset_lines;
 pub mod packet;
 pub mod plan;

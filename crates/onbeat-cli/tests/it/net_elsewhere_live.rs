@@ -53,17 +53,7 @@ fn a_plain_client_in_python_measures_a_device() {
     let device = started(device.args(["net", "device", "--port", &port.to_string()]), "onbeat");
     let device = device.expect("onbeat");
     let mut knock = [0; 56];
-    let header = onbeat_net::packet::WireHeader {
-        kind: onbeat_net::packet::PacketKind::EchoRequest,
-        device: 0,
-        sequence: 0,
-        sent_ns: 0,
-        received_ns: 0,
-        answered_ns: 0,
-        session: 1,
-        lifetime_us: 0,
-    };
-    header.write(&mut knock);
+    onbeat_net::packet::WireHeader::echo(0, 0, 1).write(&mut knock);
     await_echo(port, &knock);
 
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/round_trip.py");

@@ -1,6 +1,5 @@
 //! The cold side of two boards: reports become figures, second by second, with the clocks' bound.
 
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +13,8 @@ use super::ptp::{PtpMonitor, PtpRole};
 use super::reports::{ReportReader, ReturnedEdge, TakenReports};
 use super::sender::{EdgeTrip, SentEdges};
 use crate::clock_fit::{ClockFit, Exchange};
-use crate::packet::{EdgeReport, PacketKind, WireHeader};
+use crate::knock::silent;
+use crate::packet::{EdgeReport, HEADER_BYTES};
 use onbeat::probe::ProbeError;
 use onbeat::probe::description::Companion;
 use onbeat::probe::ports::Generator;
@@ -29,10 +29,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 200;
 /// A lost edge counts with it.
 const LOST_AFTER: Duration = PAUSE.saturating_mul(LOOKS);
-/// Packets that ask whether the board is there, and how long each waits: three seconds in all, of
-/// which a busy board may stand still for some.
+/// Packets that ask whether the board is there: for three seconds in all, of which a busy board may
+/// stand still for some.
 const TRIES: u64 = 15;
-const ANSWER_WITHIN: Duration = Duration::from_millis(200);
 /// How long the run waits for the first reading of `ptp4l`, which finds its time transmitter within seconds.
 const PTP_WITHIN: Duration = Duration::from_secs(10);
 
@@ -90,37 +89,6 @@ impl EdgeTripCompanion {
     /// Adds the generator of the edges, if there is one.
     pub(super) fn fed_by(self, generator: Option<Generator>) -> Self {
         Self { source: self.source.fed_by(generator), ..self }
-    }
-
-    /// Asks whether the board is there, so that the run begins with known neighbours.
-    fn knock(&self) -> io::Result<bool> {
-        let mut message = [0; 56];
-        let header = WireHeader {
-            kind: PacketKind::EchoRequest,
-            device: 0,
-            sequence: 0,
-            sent_ns: 0,
-            received_ns: 0,
-            answered_ns: 0,
-            session: 0,
-            lifetime_us: 0,
-        };
-        header.write(&mut message);
-
-        self.socket.set_nonblocking(false)?;
-        self.socket.set_read_timeout(Some(ANSWER_WITHIN))?;
-        let mut is_there = false;
-        for _ in 0..TRIES {
-            // A refusal shows as a missing answer.
-            let _ = self.socket.send_to(&message, self.board);
-            let answer = self.socket.recv_from(&mut [0; 256]);
-            is_there = answer.is_ok_and(|(_, from)| from == self.board);
-            if is_there {
-                break;
-            }
-        }
-        self.socket.set_nonblocking(true)?;
-        Ok(is_there)
     }
 
     /// Takes reports; fits and counts each second of them.
@@ -208,8 +176,8 @@ fn count_edge(edge: &ReturnedEdge, fit: Option<&ClockFit>, recorder: &mut Record
 
 impl Companion for EdgeTripCompanion {
     fn start(&mut self) -> Result<(), ProbeError> {
-        let is_there = self.knock().map_err(BoardsError::Socket)?;
-        if !is_there {
+        let silent = silent(&self.socket, &[self.board], HEADER_BYTES, TRIES);
+        if !silent.map_err(BoardsError::Socket)?.is_empty() {
             return Err(BoardsError::NoAnswer { board: self.board }.into());
         }
         if let Some(interface) = &self.ptp_interface {

@@ -163,6 +163,21 @@ pub struct WireHeader {
 }
 
 impl WireHeader {
+    /// Returns the header of an echo request that was not sent yet.
+    #[must_use]
+    pub const fn echo(device: u16, sequence: u64, session: u32) -> Self {
+        Self {
+            kind: PacketKind::EchoRequest,
+            device,
+            sequence,
+            sent_ns: 0,
+            received_ns: 0,
+            answered_ns: 0,
+            session,
+            lifetime_us: 0,
+        }
+    }
+
     /// Writes the header to the first [`HEADER_BYTES`] of a message, whose length it states. Bytes
     /// beyond [`u16::MAX`] cannot be stated and no datagram has them.
     pub fn write(&self, message: &mut [u8]) {
@@ -190,18 +205,9 @@ impl WireHeader {
 /// [`PacketError`], the first rule that the bytes violate.
 ///
 /// ```
-/// use onbeat_net::packet::{self, PacketKind, WireHeader};
+/// use onbeat_net::packet::{self, WireHeader};
 ///
-/// let header = WireHeader {
-///     kind: PacketKind::EchoRequest,
-///     device: 3,
-///     sequence: 1_000,
-///     sent_ns: 5_000_000,
-///     received_ns: 0,
-///     answered_ns: 0,
-///     session: 42,
-///     lifetime_us: 0,
-/// };
+/// let header = WireHeader { sent_ns: 5_000_000, ..WireHeader::echo(3, 1_000, 42) };
 /// let mut message = [0; 200];
 /// header.write(&mut message);
 /// assert_eq!(packet::decode(&message)?.0, header);

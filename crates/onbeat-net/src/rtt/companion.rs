@@ -3,16 +3,14 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use onbeat_rt::Flow;
 
 use super::RttError;
 use super::channel::{DeviceCounters, FateReceiver, PacketFate};
-use super::task::BEFORE_RUN;
 use crate::background::BackgroundThread;
 use crate::drop_counters::drop_counters;
-use crate::packet::{self, PacketKind, WireHeader};
+use crate::knock::silent;
 use onbeat::probe::ProbeError;
 use onbeat::probe::description::Companion;
 use onbeat_record::{
@@ -20,9 +18,8 @@ use onbeat_record::{
     RoundTripTally, Series,
 };
 
-/// Packets that try to reach a device before the run, and how long each round of them waits.
+/// Packets that try to reach a device before the run.
 const TRIES: u64 = 5;
-const ANSWER_WITHIN: Duration = Duration::from_millis(200);
 
 /// Counts what the loop passes on, and writes the account of each device.
 pub(super) struct RoundTripCompanion {
@@ -58,33 +55,6 @@ impl RoundTripCompanion {
                 count_one(recorder, fate);
             }
         }
-    }
-
-    /// Sends packets to every device until it answers, so that the run begins with known
-    /// neighbours; returns those that did not.
-    fn knock(&self) -> io::Result<Vec<SocketAddr>> {
-        let mut silent: Vec<(usize, SocketAddr)> =
-            self.targets.iter().copied().enumerate().collect();
-        let mut message = vec![0; self.payload];
-        let mut answer = [0; packet::MOST_BYTES];
-        self.socket.set_nonblocking(false)?;
-        self.socket.set_read_timeout(Some(Duration::from_millis(10)))?;
-
-        for sequence in 0..TRIES {
-            for (device, address) in &silent {
-                knocking(*device, sequence).write(&mut message);
-                // A refusal shows as a missing answer.
-                let _ = self.socket.send_to(&message, address);
-            }
-            let until = Instant::now() + ANSWER_WITHIN;
-            while Instant::now() < until && !silent.is_empty() {
-                if let Ok((_, from)) = self.socket.recv_from(&mut answer) {
-                    silent.retain(|(_, address)| *address != from);
-                }
-            }
-        }
-        self.socket.set_nonblocking(true)?;
-        Ok(silent.into_iter().map(|(_, address)| address).collect())
     }
 
     /// What the kernel dropped during this run.
@@ -128,20 +98,6 @@ impl RoundTripCompanion {
     }
 }
 
-/// A packet of no run.
-fn knocking(device: usize, sequence: u64) -> WireHeader {
-    WireHeader {
-        kind: PacketKind::EchoRequest,
-        device: device as u16,
-        sequence,
-        sent_ns: 0,
-        received_ns: 0,
-        answered_ns: 0,
-        session: BEFORE_RUN,
-        lifetime_us: 0,
-    }
-}
-
 fn count_one(recorder: &mut Recorder, fate: &PacketFate) {
     recorder.count(Series::RoundTrip, fate.round_trip_ns);
     recorder.count(Series::PacketResponse, fate.since_release_ns);
@@ -159,7 +115,7 @@ fn count_one(recorder: &mut Recorder, fate: &PacketFate) {
 impl Companion for RoundTripCompanion {
     fn start(&mut self) -> Result<(), ProbeError> {
         let open = |why: io::Error| ProbeError::from(RttError::Socket(why));
-        let silent = self.knock().map_err(open)?;
+        let silent = silent(&self.socket, &self.targets, self.payload, TRIES).map_err(open)?;
         if silent.len() == self.targets.len() {
             let devices = silent.len();
             return Err(RttError::NoAnswer { devices, first: silent[0] }.into());

@@ -11,6 +11,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Instant, Outcome, Plan, Producer, Sample, Ta
 
 use super::channel::{FateSender, PacketFate, RoundTripParts, add};
 use super::tracker::{Answer, SentPacket, Tracker};
+use crate::knock::BEFORE_RUN;
 use crate::packet::{self, PacketKind, WireHeader};
 use onbeat::probe::description::Body;
 
@@ -337,9 +338,6 @@ impl Task for RoundTripTask {
         Flow::Continue
     }
 }
-
-/// Session of the packets before a run; those of runs are greater.
-pub(super) const BEFORE_RUN: u32 = 0;
 
 /// The packets of a run.
 #[derive(Clone, Copy, Debug)]

@@ -267,16 +267,7 @@ fn a_datagram_longer_than_any_message_is_counted_and_the_board_serves_on() {
         threads.spawn(|| {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
             socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-            let header = WireHeader {
-                kind: PacketKind::EchoRequest,
-                device: 0,
-                sequence: 1,
-                sent_ns: 0,
-                received_ns: 0,
-                answered_ns: 0,
-                session: 5,
-                lifetime_us: 0,
-            };
+            let header = WireHeader::echo(0, 1, 5);
             // It states as many bytes as the board has room for.
             let mut message = vec![0; 2000];
             header.write(&mut message[..=packet::MOST_BYTES]);

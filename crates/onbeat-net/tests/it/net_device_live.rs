@@ -35,16 +35,7 @@ fn with_devices(options: &DeviceOptions, body: impl FnOnce(&Devices, &[SocketAdd
 
 fn request(device: u16, sequence: u64, bytes: usize) -> Vec<u8> {
     let mut message = vec![0xA5; bytes];
-    let header = WireHeader {
-        kind: PacketKind::EchoRequest,
-        device,
-        sequence,
-        sent_ns: 77,
-        received_ns: 0,
-        answered_ns: 0,
-        session: 5,
-        lifetime_us: 0,
-    };
+    let header = WireHeader { sent_ns: 77, ..WireHeader::echo(device, sequence, 5) };
     header.write(&mut message);
     message
 }
