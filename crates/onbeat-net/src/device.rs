@@ -7,7 +7,7 @@
 //! of a request decides.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,6 +42,19 @@ pub struct DeviceOptions {
     pub allow: Vec<AddressRange>,
     /// Packets that are not answered, as if the device were dead.
     pub silences: Vec<Silence>,
+}
+
+impl Default for DeviceOptions {
+    /// One device for this machine, at any free port.
+    fn default() -> Self {
+        Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            first_port: 0,
+            count: 1,
+            allow: AddressRange::LOOPBACK.into(),
+            silences: Vec::new(),
+        }
+    }
 }
 
 /// A device that does not answer for some time, by sequence numbers: repeatable to the packet.

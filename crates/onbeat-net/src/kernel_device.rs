@@ -51,20 +51,10 @@ pub enum KernelDeviceError {
 }
 
 /// A program that answers echoes at an interface until it is dropped, or the process ends.
-#[derive(Debug)]
 pub struct KernelDevices {
-    answered: Answered,
+    /// The program's count of its answers.
+    answered: Array<MapData, u64>,
     _program: LoadedObject,
-    in_driver: bool,
-}
-
-/// The program's count of its answers.
-struct Answered(Array<MapData, u64>);
-
-impl std::fmt::Debug for Answered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Answered").field(&self.0.get(&0, 0)).finish()
-    }
 }
 
 impl KernelDevices {
@@ -99,20 +89,14 @@ impl KernelDevices {
         if !in_driver {
             program.attach_to_frames("echo", index, false).map_err(refused)?;
         }
-        let answered = Answered(program.array("answers").map_err(refused)?);
-        Ok(Self { answered, _program: program, in_driver })
+        let answered = program.array("answers").map_err(refused)?;
+        Ok(Self { answered, _program: program })
     }
 
     /// Returns the number of requests that the kernel answered so far.
     #[must_use]
     pub fn answered(&self) -> u64 {
-        self.answered.0.get(&0, 0).unwrap_or(0)
-    }
-
-    /// Returns whether the driver runs the program, before the kernel's network stack.
-    #[must_use]
-    pub const fn is_in_driver(&self) -> bool {
-        self.in_driver
+        self.answered.get(&0, 0).unwrap_or(0)
     }
 }
 

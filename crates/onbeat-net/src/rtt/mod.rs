@@ -19,7 +19,7 @@ mod task;
 pub mod tracker;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -33,7 +33,6 @@ use self::companion::RoundTripCompanion;
 use self::predicted::{PLAN, predicted};
 use self::targets::{MOST_TARGETS, targets};
 use self::task::{PacketForm, PacketSchedule, Receive, RoundTripBody, RoundTripTask};
-use super::address::AddressRange;
 use super::device::{DeviceError, DeviceOptions, Devices};
 use super::packet;
 use super::plan::NetPlanError;
@@ -254,7 +253,8 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
     let (devices, targets, mut remarks) = match &plan.targets {
         Some(targets) => (None, targets.clone(), Vec::new()),
         None => {
-            let devices = own_devices(plan.devices)?;
+            let count = plan.devices as u16;
+            let devices = Devices::open(&DeviceOptions { count, ..DeviceOptions::default() })?;
             let targets = devices.addresses().map_err(RttError::Socket)?;
             let remark = "echo devices in this process answered, over the loopback interface";
             (Some(devices), targets, vec![remark.to_owned()])
@@ -352,16 +352,6 @@ fn schedule(setting: &Setting, given: &Given, window: u64) -> PacketSchedule {
         lost_after_ns: window * setting.period_ns,
         receive,
     }
-}
-
-fn own_devices(count: u64) -> Result<Devices, RttError> {
-    Ok(Devices::open(&DeviceOptions {
-        bind: Ipv4Addr::LOCALHOST.into(),
-        first_port: 0,
-        count: count as u16,
-        allow: AddressRange::LOOPBACK.into(),
-        silences: Vec::new(),
-    })?)
 }
 
 /// Opens the socket of the loop; returns whether the kernel stamps its packets.

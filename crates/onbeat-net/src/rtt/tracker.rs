@@ -102,13 +102,6 @@ impl Tracker {
         self.outstanding
     }
 
-    /// Returns whether a packet of the window has its answer.
-    #[must_use]
-    pub fn is_answered(&self, device: usize, sequence: u64) -> bool {
-        let slot = &self.slots[self.place(device, sequence)];
-        slot.sequence == sequence && slot.fate == Fate::Answered
-    }
-
     /// Gives up the packet whose place one with this sequence takes; returns it when it is lost.
     pub fn give_up_before(&mut self, device: usize, sequence: u64) -> Option<SentPacket> {
         let place = self.place(device, sequence);

@@ -1,23 +1,16 @@
 //! Devices on the loopback: they answer whom they may, and what is valid.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use onbeat_net::address::AddressRange;
 use onbeat_net::device::{DeviceError, DeviceOptions, Devices, Silence};
 use onbeat_net::packet::{
     self, ActuatorCommand, ActuatorMode, IoCommand, PacketBody, PacketKind, WireHeader,
 };
 
 fn options(count: u16) -> DeviceOptions {
-    DeviceOptions {
-        bind: Ipv4Addr::LOCALHOST.into(),
-        first_port: 0,
-        count,
-        allow: AddressRange::LOOPBACK.into(),
-        silences: Vec::new(),
-    }
+    DeviceOptions { count, ..DeviceOptions::default() }
 }
 
 /// Runs `body` with the addresses of devices that answer; returns them after their end.

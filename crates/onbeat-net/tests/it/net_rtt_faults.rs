@@ -5,7 +5,7 @@
 //! can be late but where the deadline makes each of them late or the proxy holds it until it is:
 //! two and a half seconds, which no other answer of a run of one second waits.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,7 +15,6 @@ use onbeat::probe::{
     self, BlockPlan, Destination, Given, Interruptions, Origin, Run, Setting, SettingValue,
 };
 use onbeat::record::{DevicePackets, RunFile, Series};
-use onbeat_net::address::AddressRange;
 use onbeat_net::device::{DeviceOptions, Devices};
 use onbeat_net::packet::{self, WireHeader};
 use onbeat_net::rtt::RTT;
@@ -136,14 +135,9 @@ impl Proxy {
 
 /// Runs the probe through a proxy before each of several devices, and reads the run file.
 fn run(scripts: &[Script], deadline_ns: u64, path: &Path) -> RunFile {
-    let devices = Devices::open(&DeviceOptions {
-        bind: Ipv4Addr::LOCALHOST.into(),
-        first_port: 0,
-        count: scripts.len() as u16,
-        allow: AddressRange::LOOPBACK.into(),
-        silences: Vec::new(),
-    })
-    .expect("free ports");
+    let count = scripts.len() as u16;
+    let devices = Devices::open(&DeviceOptions { count, ..DeviceOptions::default() });
+    let devices = devices.expect("free ports");
     let addresses = devices.addresses().expect("bound");
     let proxies: Vec<Proxy> = addresses
         .iter()
