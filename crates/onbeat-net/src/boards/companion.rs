@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -11,13 +11,12 @@ use onbeat_rt::Flow;
 use super::BoardsError;
 use super::ptp::{PtpMonitor, PtpRole};
 use super::reports::{ReportReader, ReturnedEdge, TakenReports};
-use super::sender::{EdgeTrip, SentEdges};
+use super::sender::SentEdges;
 use crate::clock_fit::{ClockFit, Exchange};
 use crate::knock::silent;
 use crate::packet::{EdgeReport, HEADER_BYTES};
 use onbeat::probe::ProbeError;
 use onbeat::probe::description::Companion;
-use onbeat::probe::ports::Generator;
 use onbeat::probe::ports::PortCompanion;
 use onbeat_record::{BoardAccount, ClockReading, Note, Recorder, Series};
 
@@ -28,7 +27,7 @@ const FIT_NS: u64 = 1_000_000_000;
 const PAUSE: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 200;
 /// A lost edge counts with it.
-const LOST_AFTER: Duration = PAUSE.saturating_mul(LOOKS);
+pub(super) const LOST_AFTER: Duration = PAUSE.saturating_mul(LOOKS);
 /// Packets that ask whether the board is there: for three seconds in all, of which a busy board may
 /// stand still for some.
 const TRIES: u64 = 15;
@@ -39,7 +38,8 @@ const PTP_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct EdgeTripCompanion {
     pub(super) socket: UdpSocket,
     pub(super) board: SocketAddr,
-    pub(super) trip: EdgeTrip,
+    pub(super) session: u32,
+    /// Priority of the thread that takes reports.
     pub(super) fifo: Option<u32>,
     pub(super) edges: Arc<SentEdges>,
     pub(super) reader: Option<ReportReader>,
@@ -47,8 +47,6 @@ pub(super) struct EdgeTripCompanion {
     /// Not fitted yet.
     pub(super) waiting: Vec<ReturnedEdge>,
     pub(super) account: BoardAccount,
-    /// Whether both boards read one clock.
-    pub(super) one_clock: bool,
     pub(super) ptp_interface: Option<String>,
     pub(super) ptp: Option<PtpMonitor>,
     /// Makes the edges, where they do not come from outside.
@@ -56,41 +54,6 @@ pub(super) struct EdgeTripCompanion {
 }
 
 impl EdgeTripCompanion {
-    /// Returns the companion of an ordinary loop without `ptp4l`.
-    pub(super) fn new(
-        socket: UdpSocket,
-        board: SocketAddr,
-        trip: EdgeTrip,
-        edges: Arc<SentEdges>,
-    ) -> Self {
-        let account = BoardAccount {
-            board: board.to_string(),
-            delay_ns: trip.board_delay_ns.into(),
-            lost_after_ns: LOST_AFTER.as_nanos() as u64,
-            ..BoardAccount::default()
-        };
-        Self {
-            socket,
-            board,
-            trip,
-            fifo: None,
-            edges,
-            reader: None,
-            taken: TakenReports::default(),
-            waiting: Vec::new(),
-            account,
-            one_clock: false,
-            ptp_interface: None,
-            ptp: None,
-            source: PortCompanion::default(),
-        }
-    }
-
-    /// Adds the generator of the edges, if there is one.
-    pub(super) fn fed_by(self, generator: Option<Generator>) -> Self {
-        Self { source: self.source.fed_by(generator), ..self }
-    }
-
     /// Takes reports; fits and counts each second of them.
     fn count(&mut self, recorder: &mut Recorder) {
         while let Some(edge) =
@@ -115,7 +78,7 @@ impl EdgeTripCompanion {
     fn fit(&mut self, recorder: &mut Recorder) {
         let edges = std::mem::take(&mut self.waiting);
         let exchanges: Vec<Exchange> = edges.iter().map(|edge| edge.exchange).collect();
-        let fit = if self.one_clock {
+        let fit = if self.account.is_one_clock {
             ClockFit::of_one_clock(&exchanges)
         } else {
             ClockFit::from_exchanges(&exchanges)
@@ -153,8 +116,7 @@ impl EdgeTripCompanion {
     }
 
     fn is_complete(&self) -> bool {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        self.account.returned + self.account.lost >= read(&self.edges.sent)
+        self.account.returned + self.account.lost >= self.edges.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -187,7 +149,7 @@ impl Companion for EdgeTripCompanion {
             self.ptp = Some(ptp);
         }
         let socket = self.socket.try_clone().map_err(BoardsError::Socket)?;
-        let reader = ReportReader::start(socket, self.board, self.trip.session, self.fifo)?;
+        let reader = ReportReader::start(socket, self.board, self.session, self.fifo)?;
         self.reader = Some(reader);
         self.source.start()
     }
@@ -212,7 +174,6 @@ impl Companion for EdgeTripCompanion {
             self.fit(recorder);
         }
         self.give_up(recorder);
-        self.account.is_one_clock = self.one_clock;
         self.account.ptp = self.ptp.as_ref().map(PtpMonitor::account);
         // A file that cannot be written ends the run by itself.
         let _ = recorder.write_out();

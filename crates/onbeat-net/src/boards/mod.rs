@@ -23,16 +23,17 @@ use std::sync::Arc;
 
 use onbeat_rt::Sample;
 
-use self::companion::EdgeTripCompanion;
+use self::companion::{EdgeTripCompanion, LOST_AFTER};
 use self::output_board::MOST_DELAY_NS;
+use self::reports::TakenReports;
 use self::sender::{EdgeSender, EdgeTrip, SentEdges};
 use super::address::is_local;
 use super::udp;
 use onbeat::probe::description::{OnEdges, Parts};
-use onbeat::probe::ports::{Generator, PortAddress};
+use onbeat::probe::ports::{Generator, PortAddress, PortCompanion};
 use onbeat::probe::read_write::check_delay;
 use onbeat::probe::{ProbeError, Setting};
-use onbeat_record::{Figures, Series};
+use onbeat_record::{BoardAccount, Figures, Series};
 
 /// Maximum `SCHED_FIFO` priority.
 const HIGHEST_PRIORITY: u32 = 99;
@@ -126,20 +127,32 @@ pub fn open(setting: &mut Setting, route: &EdgeRoute<'_>) -> Result<Parts, Probe
     let sent = Arc::new(SentEdges::default());
     let task = EdgeSender::new(socket, board, trip, sent.clone());
     let made = generator.as_ref().map(Generator::made);
-    // One above the loop, so that a report is read as it arrives.
-    let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
-    let ptp_interface = route.ptp.map(str::to_owned);
     let companion = EdgeTripCompanion {
-        fifo,
-        ptp_interface,
-        one_clock: route.one_clock,
-        ..EdgeTripCompanion::new(cold_socket, board, trip, sent)
+        socket: cold_socket,
+        board,
+        session: trip.session,
+        // One above the loop, so that a report is read as it arrives.
+        fifo: setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY)),
+        edges: sent,
+        reader: None,
+        taken: TakenReports::default(),
+        waiting: Vec::new(),
+        account: BoardAccount {
+            board: board.to_string(),
+            delay_ns,
+            lost_after_ns: LOST_AFTER.as_nanos() as u64,
+            is_one_clock: route.one_clock,
+            ..BoardAccount::default()
+        },
+        ptp_interface: route.ptp.map(str::to_owned),
+        ptp: None,
+        source: PortCompanion::default().fed_by(generator),
     };
 
     Ok(Parts {
         body: Box::new(OnEdges { edges, task, delay_ns, made }),
         figures: Box::new(EdgeTripFigures),
-        companion: Box::new(companion.fed_by(generator)),
+        companion: Box::new(companion),
     })
 }
 
