@@ -2,36 +2,36 @@
 
 /// Little-endian numbers at offsets; the length was checked.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'m>(pub(super) &'m [u8]);
+pub(crate) struct Fields<'m>(pub(crate) &'m [u8]);
 
 impl Fields<'_> {
-    pub(super) fn array<const N: usize>(self, at: usize) -> [u8; N] {
+    pub(crate) fn array<const N: usize>(self, at: usize) -> [u8; N] {
         let mut bytes = [0; N];
         bytes.copy_from_slice(&self.0[at..at + N]);
         bytes
     }
 
-    pub(super) fn u16(self, at: usize) -> u16 {
+    pub(crate) fn u16(self, at: usize) -> u16 {
         u16::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn u32(self, at: usize) -> u32 {
+    pub(crate) fn u32(self, at: usize) -> u32 {
         u32::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn u64(self, at: usize) -> u64 {
+    pub(crate) fn u64(self, at: usize) -> u64 {
         u64::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn f32(self, at: usize) -> f32 {
+    pub(crate) fn f32(self, at: usize) -> f32 {
         f32::from_le_bytes(self.array(at))
     }
 
-    pub(super) fn f32s<const N: usize>(self, at: usize) -> [f32; N] {
+    pub(crate) fn f32s<const N: usize>(self, at: usize) -> [f32; N] {
         std::array::from_fn(|place| self.f32(at + 4 * place))
     }
 
-    pub(super) fn f64(self, at: usize) -> f64 {
+    pub(crate) fn f64(self, at: usize) -> f64 {
         f64::from_le_bytes(self.array(at))
     }
 }

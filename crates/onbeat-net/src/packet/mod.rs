@@ -10,7 +10,7 @@
 
 mod bodies;
 mod edge;
-mod fields;
+pub(crate) mod fields;
 
 use std::fmt;
 

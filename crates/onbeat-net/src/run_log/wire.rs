@@ -2,6 +2,7 @@
 //!
 //! `include/onbeat_net.h` specifies them to the byte. All numbers are little-endian.
 
+use crate::packet::fields::Fields;
 use onbeat_record::run_dir::RUN_FILE_ENDING;
 
 /// The port of a logging server.
@@ -165,24 +166,21 @@ pub fn decode(message: &[u8]) -> Result<LogMessage<'_>, LogWireError> {
     let Some((head, rest)) = message.split_first_chunk::<LOG_HEADER_BYTES>() else {
         return Err(LogWireError::Short { bytes: message.len() });
     };
-    let [m0, m1, m2, m3, version, kind, state, name, s0, s1, s2, s3, l0, l1, l2, l3, ..] = *head;
-    if [m0, m1, m2, m3] != LOG_MAGIC {
-        return Err(LogWireError::Magic { found: [m0, m1, m2, m3] });
+    let fields = Fields(head);
+    let [version, kind, state, name] = fields.array::<4>(4);
+    if fields.array(0) != LOG_MAGIC {
+        return Err(LogWireError::Magic { found: fields.array(0) });
     }
     if version != LOG_VERSION {
         return Err(LogWireError::Version { found: version });
     }
-    let stated = u32::from_le_bytes([l0, l1, l2, l3]);
+    let stated = fields.u32(12);
     if stated as usize != message.len() {
         return Err(LogWireError::Length { stated, bytes: message.len() });
     }
 
-    let session = u32::from_le_bytes([s0, s1, s2, s3]);
-    let [number, second, third] = [16, 24, 32].map(|at| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&head[at..at + 8]);
-        u64::from_le_bytes(bytes)
-    });
+    let session = fields.u32(8);
+    let [number, second, third] = [16, 24, 32].map(|at| fields.u64(at));
     match kind {
         PART => {
             let (name, bytes) = named(rest, name)?;

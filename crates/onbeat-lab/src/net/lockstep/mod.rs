@@ -156,7 +156,6 @@ impl ConductedBoard {
         to: impl Write + 'static,
         patience: Duration,
     ) -> Self {
-        let (frames, edges) = (VecDeque::new(), VecDeque::new());
         Self {
             from: Box::new(BufReader::new(Awaited { from, patience })),
             to: Box::new(to),
@@ -164,8 +163,8 @@ impl ConductedBoard {
             qemu: None,
             now_ns: 0,
             until_ns: 0,
-            frames,
-            edges,
+            frames: VecDeque::new(),
+            edges: VecDeque::new(),
         }
     }
 
@@ -206,15 +205,11 @@ impl ConductedBoard {
     fn hear(&mut self) -> io::Result<Message> {
         let mut head = [0; 24];
         self.from.read_exact(&mut head)?;
-        let number = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&head[at..at + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        let (kind, length) = (number(16) as u32, (number(16) >> 32) as u32);
+        let word = |place: usize| u64::from_le_bytes(head.as_chunks::<8>().0[place]);
+        let (kind, length) = (word(2) as u32, (word(2) >> 32) as u32);
         let mut bytes = vec![0; (length as usize).min(MOST_FRAME + 1)];
         self.from.read_exact(&mut bytes)?;
-        Ok(Message { at_ns: number(0), value: number(8), kind, bytes })
+        Ok(Message { at_ns: word(0), value: word(1), kind, bytes })
     }
 
     fn say(&mut self, message: &Message) -> io::Result<()> {
