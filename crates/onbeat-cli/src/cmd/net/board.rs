@@ -1,20 +1,17 @@
 //! `onbeat net board`: the second of two boards, which writes an output for each edge.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use onbeat::thread::ThreadRequest;
-use onbeat_net::address::AddressRange;
 use onbeat_net::boards::output_board::{BoardCounts, BoardOptions, OutputBoard};
 use onbeat_net::boards::ptp::{PtpMonitor, PtpRole};
 
-use super::end::end_in_time;
 use super::options::NetBoardOptions;
+use super::serving::{allowed, end_in_time, others, prepare_thread, read};
 use crate::cmd::failure::net::NetFailure;
 use crate::cmd::looping::check_cpu;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
 
 /// How long `ptp4l` is watched before the board serves edges.
@@ -22,15 +19,12 @@ const PTP_STARTS_WITHIN: Duration = Duration::from_millis(300);
 
 pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
-    let allow = match &options.allow[..] {
-        [] => AddressRange::LOOPBACK.into(),
-        allow => allow.to_vec(),
-    };
+    let (allow, allowed) = allowed(&options.allow);
     let board = OutputBoard::open(&BoardOptions {
         bind: options.bind,
         port: options.port,
         output: options.output.clone(),
-        allow: allow.clone(),
+        allow,
     })?;
     let transmitter = |interface: &String| PtpMonitor::start(interface, PtpRole::Transmitter);
     let ptp = options.ptp.as_ref().map(transmitter).transpose().map_err(NetFailure::from)?;
@@ -38,7 +32,6 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     let has_ended = |ptp: &PtpMonitor| ptp.await_reading(PTP_STARTS_WITHIN).map(drop);
     ptp.as_ref().map_or(Ok(()), has_ended).map_err(NetFailure::from)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let allowed = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let greeting = format!(
         "the board takes edges at {}, UDP port {}, and writes to {}; allowed: {allowed}; Ctrl-C ends",
         options.bind, options.port, options.output
@@ -49,13 +42,9 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
         fifo: (options.priority > 0).then_some(options.priority),
         cpu: options.cpu,
         lock_memory: options.priority > 0,
-        dma_latency_us: None,
+        ..ThreadRequest::default()
     };
-    for refused in request.prepare_thread().iter().filter(|grant| !grant.granted) {
-        let why = refused.why_not.as_deref().unwrap_or_default();
-        let sentence = format!("the board runs without {}: {why}; it answers later", refused.what);
-        advise(Tone::Careful, &wrapped(&sentence, 80));
-    }
+    prepare_thread(&request, "the board runs", "it answers later");
     end_in_time(&interruptions, options.duration);
     board.serve(&interruptions.stop).map_err(NetFailure::from)?;
 
@@ -66,14 +55,11 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
 }
 
 fn outcome(counts: &BoardCounts) -> String {
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let others = [
+    let others = others(&[
         (read(&counts.failed), "writes failed"),
         (read(&counts.refused), "packets from addresses that are not allowed"),
         (read(&counts.invalid), "not valid edges"),
         (read(&counts.unsent), "reports not sent by the system"),
-    ];
-    let others = others.iter().filter(|(count, _)| *count > 0);
-    let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
+    ]);
     format!("{} outputs written{others}", read(&counts.written))
 }

@@ -21,8 +21,7 @@ use crate::cmd::failure::net::NetFailure;
 use crate::cmd::vm::lab::{NICENESS, begun, boots, conclude, say_tables};
 use crate::cmd::vm::stock::Stock;
 use crate::cmd::{ExitVerdict, Failure, worse};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::print_json;
 use crate::term::{Tone, advise};
 

@@ -1,6 +1,6 @@
 //! `onbeat net lab`: round trips in a network of namespaces, a run for each period.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
 use onbeat_net::device::DeviceCounts;
@@ -9,12 +9,12 @@ use onbeat_net::plan::Network;
 use super::boards;
 use super::firmware;
 use super::options::NetLabOptions;
+use super::serving::read;
 use crate::cmd::failure::net::NetFailure;
 use crate::cmd::looping::check_cpu;
 use crate::cmd::measure::options::Measure;
 use crate::cmd::{ExitVerdict, Failure, measure, worse};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, put, wrapped};
 
 /// Real-time priority of the devices, where the loop has one.
@@ -87,7 +87,6 @@ fn greeting(lab: &NetworkLab, rates: LinkRates) -> String {
 }
 
 fn outcome(counts: &DeviceCounts) -> String {
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     format!(
         "the devices answered {} packets; {} answers were not sent, {} packets were not valid requests",
         read(&counts.answered),

@@ -1,28 +1,21 @@
 //! `onbeat net log`: the run files of other machines, received over UDP.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use onbeat_net::address::AddressRange;
 use onbeat_net::run_log::{LogServer, LogServerOptions, LogShipment, LogShipper, ShippedRun};
 use onbeat_report::units;
 
-use super::end::end_in_time;
 use super::options::NetLogOptions;
+use super::serving::{allowed, end_in_time, others, read};
 use crate::cmd::failure::net::NetFailure;
 use crate::cmd::measure::options::MeasureOptions;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, say, wrapped};
 
 pub(in crate::cmd) fn run(options: &NetLogOptions) -> Result<ExitVerdict, Failure> {
-    let allow = match &options.allow[..] {
-        [] => AddressRange::LOOPBACK.into(),
-        allow => allow.to_vec(),
-    };
-    let allowed = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let (allow, allowed) = allowed(&options.allow);
     let server = LogServer::open(LogServerOptions {
         bind: options.bind,
         port: options.port,
@@ -65,16 +58,13 @@ fn of_run(run: &ShippedRun) -> String {
 }
 
 fn outcome(server: &LogServer) -> String {
-    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let counts = server.counts();
-    let others = [
+    let others = others(&[
         (read(&counts.without_room), "dropped because the disk was too slow"),
         (server.kernel_drops().unwrap_or(0), "dropped by the kernel at the socket"),
         (read(&counts.refused), "from addresses that are not allowed"),
         (read(&counts.invalid), "not parts of a run"),
-    ];
-    let others = others.iter().filter(|(count, _)| *count > 0);
-    let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
+    ]);
     format!("{} received{others}", units::counted(read(&counts.received), "packet"))
 }
 

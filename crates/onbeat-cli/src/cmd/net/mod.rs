@@ -2,17 +2,14 @@
 
 mod board;
 mod boards;
-mod end;
 mod firmware;
 mod lab;
 pub(super) mod log;
 pub(crate) mod options;
 mod plan;
-
-use std::sync::atomic::Ordering;
+mod serving;
 
 use onbeat::thread::ThreadRequest;
-use onbeat_net::address::AddressRange;
 use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
 use onbeat_net::kernel_device::KernelDevices;
 use onbeat_report::units;
@@ -20,11 +17,10 @@ use onbeat_report::units;
 use super::failure::net::NetFailure;
 use super::looping::check_cpu;
 use super::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::{Tone, advise, wrapped};
-use end::end_in_time;
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise};
 use options::{Net, NetDeviceOptions};
+use serving::{allowed, end_in_time, others, prepare_thread, read};
 
 pub(crate) fn run(command: &Net) -> Result<ExitVerdict, Failure> {
     match command {
@@ -38,16 +34,12 @@ pub(crate) fn run(command: &Net) -> Result<ExitVerdict, Failure> {
 
 fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
-    let allow = if options.allow.is_empty() {
-        AddressRange::LOOPBACK.into()
-    } else {
-        options.allow.clone()
-    };
+    let (allow, allowed) = allowed(&options.allow);
     let of_devices = DeviceOptions {
         bind: options.bind,
         first_port: options.port,
         count: options.count,
-        allow: allow.clone(),
+        allow,
         silences: options.silent.clone(),
     };
     let devices = Devices::open(&of_devices)?;
@@ -55,20 +47,11 @@ fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     let in_kernel = in_kernel.map(|interface| KernelDevices::attach(&of_devices, interface));
     let in_kernel = in_kernel.transpose().map_err(NetFailure::KernelDevice)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    advise(Tone::Plain, &greeting(options, &allow));
+    advise(Tone::Plain, &greeting(options, &allowed));
 
-    let request = ThreadRequest {
-        fifo: (options.priority > 0).then_some(options.priority),
-        cpu: options.cpu,
-        lock_memory: false,
-        dma_latency_us: None,
-    };
-    for refused in request.prepare_thread().iter().filter(|grant| !grant.granted) {
-        let why = refused.why_not.as_deref().unwrap_or_default();
-        let sentence =
-            format!("the devices run without {}: {why}; they answer later", refused.what);
-        advise(Tone::Careful, &wrapped(&sentence, 80));
-    }
+    let fifo = (options.priority > 0).then_some(options.priority);
+    let request = ThreadRequest { fifo, cpu: options.cpu, ..ThreadRequest::default() };
+    prepare_thread(&request, "the devices run", "they answer later");
     end_in_time(&interruptions, options.duration);
     devices.serve(&interruptions.stop)?;
 
@@ -77,7 +60,7 @@ fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Pass)
 }
 
-fn greeting(options: &NetDeviceOptions, allow: &[AddressRange]) -> String {
+fn greeting(options: &NetDeviceOptions, allowed: &str) -> String {
     let ports = match options.count {
         1 => format!("1 device answers at {}, UDP port {}", options.bind, options.port),
         count => format!(
@@ -87,22 +70,18 @@ fn greeting(options: &NetDeviceOptions, allow: &[AddressRange]) -> String {
             u32::from(options.port) + u32::from(count) - 1
         ),
     };
-    let allow = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let by = options.in_kernel.as_ref();
     let by = by.map_or_else(String::new, |name| format!("; the kernel answers echoes at {name}"));
-    format!("{ports}{by}; allowed: {allow}; Ctrl-C ends")
+    format!("{ports}{by}; allowed: {allowed}; Ctrl-C ends")
 }
 
 fn outcome(counts: &DeviceCounts, by_kernel: Option<u64>) -> String {
-    let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let others = [
+    let others = others(&[
         (read(&counts.silent), "left unanswered by --silent"),
         (read(&counts.refused), "from addresses that are not allowed"),
         (read(&counts.invalid), "not valid requests"),
         (read(&counts.unsent), "answers not sent by the system"),
-    ];
-    let others = others.iter().filter(|(count, _)| *count > 0);
-    let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
+    ]);
     let answered = read(&counts.answered);
     by_kernel.map_or_else(
         || format!("{} answered{others}", units::counted(answered, "packet")),
