@@ -78,12 +78,13 @@ impl WorkDirectory {
         self.path.join("guests")
     }
 
-    /// Creates directory `target` with what `fill` writes into it: completely or not at all.
+    /// Creates directory `target` with what `fill` writes into it, completely or not at all, unless it
+    /// is there already.
     pub(super) fn create_whole<F>(&self, target: &Path, fill: F) -> Result<(), VmError>
     where
         F: FnOnce(&Path) -> Result<(), VmError>,
     {
-        create_whole_in(&self.path, target, fill)
+        if target.is_dir() { Ok(()) } else { create_whole_in(&self.path, target, fill) }
     }
 
     /// Writes an initramfs, named after its content, unless it is there already.
@@ -130,7 +131,7 @@ mod tests {
             let create = |into: &Path| {
                 fs::write(into.join("whole"), content).map_err(VmError::writing(into))
             };
-            work.create_whole(&target, create).expect("a directory");
+            create_whole_in(work.path(), &target, create).expect("a directory");
         }
         assert_eq!(fs::read_to_string(target.join("whole")).expect("a file"), "first");
         let visible = fs::read_dir(work.path()).expect("a directory").count();

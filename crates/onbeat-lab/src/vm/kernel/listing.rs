@@ -1,10 +1,9 @@
 //! The kernels that a work directory has, and those that the package manager offers.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{RELEASE, VMLINUX};
+use super::{RELEASE, VMLINUX, names};
 use crate::vm::{VmError, WorkDirectory};
 
 /// Where a kernel is.
@@ -70,18 +69,6 @@ fn listed(name: &str, release: Option<String>, state: KernelState) -> ListedKern
     // apt-get writes the colon of an epoch as %3a.
     let version = parts.next().map(|version| version.replace("%3a", ":"));
     ListedKernel { name, version, release, state }
-}
-
-/// Names in a directory, in order.
-fn names(directory: &Path) -> Result<Vec<String>, VmError> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(directory).map_err(VmError::reading(directory))? {
-        let entry = entry.map_err(VmError::reading(directory))?;
-        names.push(entry.file_name().to_string_lossy().into_owned());
-    }
-
-    names.sort();
-    Ok(names)
 }
 
 /// Returns the kernel packages that this machine's package manager offers, by name; empty without

@@ -11,9 +11,8 @@ mod package;
 mod wires;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-
-use sha2::{Digest, Sha256};
 
 pub use image::ImageError;
 pub use listing::{KernelState, ListedKernel, downloadable_kernels, list_kernels};
@@ -22,6 +21,7 @@ pub use package::PackageSource;
 
 use modules::Modules;
 
+use super::work_directory::hex_digest;
 use super::{VmError, WorkDirectory};
 
 /// A kernel that is ready to boot, with its modules.
@@ -58,12 +58,13 @@ impl Kernel {
     ) -> Result<Self, VmError> {
         let unpacked = match source.find(package, &work.packages()) {
             Ok(deb) => work.kernels().join(deb.file_stem().unwrap_or_default()),
-            Err(missing) => unpacked_before(work, package)?.ok_or(missing)?,
+            // The last one that was unpacked earlier.
+            Err(missing) => {
+                let prefix = format!("{package}_");
+                last(&work.kernels(), |name| name.starts_with(&prefix))?.ok_or(missing)?
+            }
         };
-        if !unpacked.is_dir() {
-            unpack(work, package, source, &unpacked)?;
-        }
-
+        unpack(work, package, source, &unpacked)?;
         Self::from_tree(&unpacked)
     }
 
@@ -80,18 +81,13 @@ impl Kernel {
         modules: Option<&Path>,
     ) -> Result<Self, VmError> {
         let bytes = fs::read(image).map_err(VmError::reading(image))?;
-        let digest: String =
-            Sha256::digest(&bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let unpacked = work.kernels().join(format!("image-{digest}"));
-        let vmlinux = unpacked.join(VMLINUX);
-        if !vmlinux.exists() {
+        let unpacked = work.kernels().join(format!("image-{}", &hex_digest(&bytes)[..16]));
+        work.create_whole(&unpacked, |directory| {
             let elf = image::vmlinux(&bytes)
                 .map_err(|source| VmError::NotAKernel { path: image.to_owned(), source })?;
-            work.create_whole(&unpacked, |directory| {
-                let path = directory.join(VMLINUX);
-                fs::write(&path, &elf).map_err(VmError::writing(&path))
-            })?;
-        }
+            let path = directory.join(VMLINUX);
+            fs::write(&path, elf).map_err(VmError::writing(&path))
+        })?;
 
         let name = image.file_name().unwrap_or_default().to_string_lossy();
         let release = name.strip_prefix("vmlinuz-").unwrap_or(&name).to_owned();
@@ -99,7 +95,7 @@ impl Kernel {
             Some(directory) => Modules::list(directory).map_err(VmError::reading(directory))?,
             None => Modules::default(),
         };
-        Ok(Self { release, vmlinux, modules })
+        Ok(Self { release, vmlinux: unpacked.join(VMLINUX), modules })
     }
 
     /// A kernel that [`unpack`] has left.
@@ -164,23 +160,30 @@ impl Kernel {
 const VMLINUX: &str = "vmlinux";
 const RELEASE: &str = "release";
 
-/// The tree of a package unpacked earlier: the last in the order of names.
-fn unpacked_before(work: &WorkDirectory, package: &str) -> Result<Option<PathBuf>, VmError> {
-    let directory = work.kernels();
-    let prefix = format!("{package}_");
-    let mut found = None;
-    for entry in fs::read_dir(&directory).map_err(VmError::reading(&directory))? {
-        let entry = entry.map_err(VmError::reading(&directory))?;
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            found = found.max(Some(entry.path()));
-        }
+/// Names in a directory, in order; none where there is no directory.
+fn names(directory: &Path) -> Result<Vec<String>, VmError> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(VmError::reading(directory))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(VmError::reading(directory))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
     }
 
-    Ok(found)
+    names.sort();
+    Ok(names)
 }
 
-/// Unpacks a package and the kernel packages it depends on, replaces the image by its ELF file, and
-/// notes the release.
+/// The last entry of a directory, in the order of names, whose name fits.
+fn last(directory: &Path, fits: impl Fn(&str) -> bool) -> Result<Option<PathBuf>, VmError> {
+    let name = names(directory)?.into_iter().rfind(|name| fits(name));
+    Ok(name.map(|name| directory.join(name)))
+}
+
+/// Unpacks a package and the kernel packages it depends on, unless they are, replaces the image by its
+/// ELF file, and notes the release.
 fn unpack(
     work: &WorkDirectory,
     package: &str,
@@ -188,19 +191,10 @@ fn unpack(
     into: &Path,
 ) -> Result<(), VmError> {
     work.create_whole(into, |tree| {
-        let mut waiting = vec![package.to_owned()];
-        let mut done: Vec<String> = Vec::new();
-        while let Some(next) = waiting.pop() {
-            if !done.contains(&next) {
-                let deb = source.find(&next, &work.packages())?;
-                waiting.extend(package::unpack(&deb, tree)?);
-                done.push(next);
-            }
-        }
-
-        let Some(image) = boot_image(tree)? else {
-            return Err(VmError::NoKernelInPackage { package: package.to_owned() });
-        };
+        package::KERNEL.unpack(package, source, work, tree)?;
+        let no_kernel = || VmError::NoKernelInPackage { package: package.to_owned() };
+        let image = last(&tree.join("boot"), |name| name.starts_with("vmlinuz-"))?;
+        let image = image.ok_or_else(no_kernel)?;
         let bytes = fs::read(&image).map_err(VmError::reading(&image))?;
         let elf = image::vmlinux(&bytes)
             .map_err(|source| VmError::NotAKernel { path: image.clone(), source })?;
@@ -212,24 +206,6 @@ fn unpack(
         let release = tree.join(RELEASE);
         fs::write(&release, name.trim_start_matches("vmlinuz-")).map_err(VmError::writing(&release))
     })
-}
-
-/// The first `boot/vmlinuz-*` of a tree.
-fn boot_image(tree: &Path) -> Result<Option<PathBuf>, VmError> {
-    let boot = tree.join("boot");
-    if !boot.is_dir() {
-        return Ok(None);
-    }
-
-    let mut found = None;
-    for entry in fs::read_dir(&boot).map_err(VmError::reading(&boot))? {
-        let entry = entry.map_err(VmError::reading(&boot))?;
-        if entry.file_name().to_string_lossy().starts_with("vmlinuz-") {
-            found = Some(entry.path());
-        }
-    }
-
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Debian packages: found by name in a directory, downloaded when the caller allows it, unpacked as
 //! far as a guest needs them.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::compression;
-use crate::vm::VmError;
-use crate::vm::error::last_line;
+use super::{compression, last};
+use crate::vm::{VmError, WorkDirectory, process};
 
 /// Where packages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +28,6 @@ const NOT_IN_A_GUEST: [&str; 7] = [
     "/kernel/drivers/net/ethernet/mellanox/",
     "/kernel/drivers/staging/",
 ];
-
-/// What a package of a kernel may depend on that belongs to the kernel.
-const KERNEL_PACKAGES: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
 impl PackageSource {
     /// The file of a package. `downloads` is where downloaded packages are kept.
@@ -56,66 +52,56 @@ impl PackageSource {
 
 /// The last file `PACKAGE_*.deb` of a directory in the order of names.
 fn newest_file(package: &str, directory: &Path) -> Result<Option<PathBuf>, VmError> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(VmError::reading(directory)(source)),
-    };
-
     let prefix = format!("{package}_");
-    let mut found = None;
-    for entry in entries {
-        let entry = entry.map_err(VmError::reading(directory))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(&prefix) && name.ends_with(".deb") {
-            found = found.max(Some(entry.path()));
-        }
-    }
-
-    Ok(found)
+    last(directory, |name| name.starts_with(&prefix) && name.ends_with(".deb"))
 }
 
 fn download(package: &str, into: &Path) -> Result<(), VmError> {
     let mut command = Command::new("apt-get");
     // Root downloads as root: the user _apt may not write to the work directory.
     command.args(["-q", "-o", "APT::Sandbox::User=root", "download", package]);
-    let output = command.current_dir(into).stdin(Stdio::null()).output().map_err(|source| {
-        match source.kind() {
-            io::ErrorKind::NotFound => {
-                VmError::ProgramMissing { program: "apt-get".to_owned(), package: "apt" }
+    let failed = |message| VmError::Download { package: package.to_owned(), message };
+    process::run(command.current_dir(into), "apt", failed)
+}
+
+/// What is unpacked of a package, and which of those that it depends on belong to it: by the
+/// beginnings of their names.
+pub(super) struct PackageParts {
+    is_wanted: fn(&str) -> bool,
+    followed: &'static [&'static str],
+}
+
+/// Kernel, configuration and modules.
+pub(super) const KERNEL: PackageParts =
+    PackageParts { is_wanted, followed: &["linux-image-", "linux-binary-", "linux-modules-"] };
+/// All of a kernel's headers.
+pub(super) const HEADERS: PackageParts =
+    PackageParts { is_wanted: |_| true, followed: &["linux-headers-", "linux-kbuild-"] };
+
+impl PackageParts {
+    /// Unpacks a package, and those of its own that it depends on, below `into`.
+    pub(super) fn unpack(
+        &self,
+        package: &str,
+        source: &PackageSource,
+        work: &WorkDirectory,
+        into: &Path,
+    ) -> Result<(), VmError> {
+        let mut waiting = vec![package.to_owned()];
+        let mut done: Vec<String> = Vec::new();
+        while let Some(next) = waiting.pop() {
+            if !done.contains(&next) {
+                let deb = source.find(&next, &work.packages())?;
+                waiting.extend(unpack_one(&deb, into, self)?);
+                done.push(next);
             }
-            _ => VmError::Download { package: package.to_owned(), message: source.to_string() },
         }
-    })?;
-
-    if output.status.success() {
-        return Ok(());
+        Ok(())
     }
-    Err(VmError::Download { package: package.to_owned(), message: last_line(&output.stderr) })
 }
 
-/// Unpacks kernel, configuration and modules of a package below `into`. Returns the kernel packages
-/// that it depends on.
-pub(super) fn unpack(deb: &Path, into: &Path) -> Result<Vec<String>, VmError> {
-    unpack_part(deb, into, is_wanted, &KERNEL_PACKAGES)
-}
-
-/// Unpacks a whole package below `into`. Returns the packages that it depends on whose names begin
-/// like one of `followed`.
-pub(super) fn unpack_whole(
-    deb: &Path,
-    into: &Path,
-    followed: &[&str],
-) -> Result<Vec<String>, VmError> {
-    unpack_part(deb, into, |_| true, followed)
-}
-
-fn unpack_part(
-    deb: &Path,
-    into: &Path,
-    is_wanted: impl Fn(&str) -> bool,
-    followed: &[&str],
-) -> Result<Vec<String>, VmError> {
+/// Unpacks the file of a package. Returns the packages of its own that it depends on.
+fn unpack_one(deb: &Path, into: &Path, parts: &PackageParts) -> Result<Vec<String>, VmError> {
     let not_a_package = |reason: String| VmError::NotAPackage { path: deb.to_owned(), reason };
     let file = File::open(deb).map_err(VmError::reading(deb))?;
     let mut archive = ar::Archive::new(io::BufReader::new(file));
@@ -132,15 +118,13 @@ fn unpack_part(
 
         let mut bytes = Vec::new();
         member.read_to_end(&mut bytes).map_err(VmError::reading(deb))?;
-        let content = compression::reader(&bytes)
-            .map_err(|error| not_a_package(format!("{name}: {error}")))?;
+        let unusable = |error: io::Error| not_a_package(format!("{name}: {error}"));
+        let content = compression::reader(&bytes).map_err(unusable)?;
         if name.starts_with("control.tar") {
-            let control =
-                control_file(content).map_err(|error| not_a_package(format!("{name}: {error}")))?;
-            dependencies = Some(dependencies_on(&control, followed));
+            let control = control_file(content).map_err(unusable)?;
+            dependencies = Some(dependencies_on(&control, parts.followed));
         } else {
-            unpack_data(content, into, &is_wanted)
-                .map_err(|error| not_a_package(format!("{name}: {error}")))?;
+            unpack_data(content, into, parts.is_wanted).map_err(unusable)?;
             has_data = true;
         }
     }
@@ -167,7 +151,7 @@ fn control_file(tar: impl Read) -> io::Result<String> {
     Ok(String::new())
 }
 
-fn unpack_data(tar: impl Read, into: &Path, is_wanted: &impl Fn(&str) -> bool) -> io::Result<()> {
+fn unpack_data(tar: impl Read, into: &Path, is_wanted: fn(&str) -> bool) -> io::Result<()> {
     let mut archive = tar::Archive::new(tar);
     archive.set_preserve_mtime(false);
     for entry in archive.entries()? {
@@ -199,6 +183,8 @@ fn dependencies_on(control: &str, followed: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::fs;
+
     use super::*;
 
     fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
@@ -241,7 +227,8 @@ pub(super) mod tests {
 
         let into = directory.path().join("tree");
         fs::create_dir(&into).expect("a directory");
-        assert_eq!(unpack(&deb, &into).expect("a package"), ["linux-binary-6", "linux-modules-6"]);
+        let follows = unpack_one(&deb, &into, &KERNEL).expect("a package");
+        assert_eq!(follows, ["linux-binary-6", "linux-modules-6"]);
         assert_eq!(fs::read(into.join("boot/vmlinuz-6")).expect("the kernel"), b"kernel");
         assert!(into.join("usr/lib/modules/6/kernel/fs/a.ko").exists());
         assert!(!into.join("usr/lib/modules/6/kernel/sound").exists());
@@ -270,7 +257,8 @@ pub(super) mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let deb = directory.path().join("x_1_amd64.deb");
         fs::write(&deb, b"text").expect("a file");
-        let refused = unpack(&deb, directory.path()).expect_err("not a package").to_string();
+        let refused = unpack_one(&deb, directory.path(), &KERNEL).expect_err("not a package");
+        let refused = refused.to_string();
         assert!(refused.contains("is not a Debian package"), "{refused}");
     }
 }

@@ -2,20 +2,16 @@
 //! kernel: Debian's kernels have neither gpio-sim nor gpio-mockup.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::package::{self, PackageSource};
-use crate::vm::error::last_line;
 use crate::vm::work_directory::hex_digest;
-use crate::vm::{VmError, WorkDirectory};
+use crate::vm::{VmError, WorkDirectory, process};
 
 const SOURCE: &str = include_str!("onbeat_wires.c");
 /// The module's name.
 pub(super) const NAME: &str = "onbeat_wires";
-/// What a kernel's headers may depend on that belongs to them.
-const HEADER_PACKAGES: [&str; 2] = ["linux-headers-", "linux-kbuild-"];
 
 /// Returns the module for a kernel of this release, built on first use.
 pub(super) fn module(
@@ -26,21 +22,19 @@ pub(super) fn module(
     let built =
         work.kernels().join(format!("wires-{release}-{}", &hex_digest(SOURCE.as_bytes())[..8]));
     let file = format!("{NAME}.ko");
-    if !built.is_dir() {
-        work.create_whole(&built, |tree| {
-            let headers = unpack_headers(release, work, source, tree)?;
-            build(release, &headers, &tree.join("wires"))?;
-            let from = tree.join("wires").join(&file);
-            let to = tree.join(&file);
-            fs::rename(&from, &to).map_err(VmError::writing(&to))?;
-            // 80 MB that are needed once.
-            for below in ["usr", "wires"] {
-                let path = tree.join(below);
-                fs::remove_dir_all(&path).map_err(VmError::writing(&path))?;
-            }
-            Ok(())
-        })?;
-    }
+    work.create_whole(&built, |tree| {
+        let headers = unpack_headers(release, work, source, tree)?;
+        build(release, &headers, &tree.join("wires"))?;
+        let from = tree.join("wires").join(&file);
+        let to = tree.join(&file);
+        fs::rename(&from, &to).map_err(VmError::writing(&to))?;
+        // 80 MB that are needed once.
+        for below in ["usr", "wires"] {
+            let path = tree.join(below);
+            fs::remove_dir_all(&path).map_err(VmError::writing(&path))?;
+        }
+        Ok(())
+    })?;
 
     let path = built.join(&file);
     fs::read(&path).map_err(VmError::reading(&path))
@@ -54,16 +48,7 @@ fn unpack_headers(
     tree: &Path,
 ) -> Result<PathBuf, VmError> {
     let package = format!("linux-headers-{release}");
-    let mut waiting = vec![package.clone()];
-    let mut done: Vec<String> = Vec::new();
-    while let Some(next) = waiting.pop() {
-        if !done.contains(&next) {
-            let deb = source.find(&next, &work.packages())?;
-            waiting.extend(package::unpack_whole(&deb, tree, &HEADER_PACKAGES)?);
-            done.push(next);
-        }
-    }
-
+    package::HEADERS.unpack(&package, source, work, tree)?;
     let headers = tree.join("usr/src").join(&package);
     let config = headers.join(".config");
     let text = fs::read_to_string(&config).map_err(VmError::reading(&config))?;
@@ -93,19 +78,9 @@ fn build(release: &str, headers: &Path, directory: &Path) -> Result<(), VmError>
     let mut command = Command::new("make");
     command.arg("-C").arg(headers).arg(format!("M={}", directory.display()));
     // Debian names the compiler that built the kernel, which may not be installed.
-    command.args(["CC=gcc", "modules"]).stdin(Stdio::null());
-    let failed = |message: String| VmError::ModuleBuild { release: release.to_owned(), message };
-    let output = command.output().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            VmError::ProgramMissing { program: "make".to_owned(), package: "build-essential" }
-        }
-        _ => failed(error.to_string()),
-    })?;
-
-    if output.status.success() {
-        return Ok(());
-    }
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let stated = errors.lines().find(|line| line.contains("error:"));
-    Err(failed(stated.map_or_else(|| last_line(&output.stderr), str::to_owned)))
+    command.args(["CC=gcc", "modules"]);
+    process::run(&mut command, "build-essential", |message| VmError::ModuleBuild {
+        release: release.to_owned(),
+        message,
+    })
 }

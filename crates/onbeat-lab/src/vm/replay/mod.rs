@@ -4,18 +4,16 @@
 mod path;
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 pub use path::{CriticalPath, PathPart};
 use path::{KernelSymbols, critical_path, stretches};
 
 use super::clock::Virtual;
-use super::error::last_line;
 use super::work_directory::hex_digest;
-use super::{Guest, Job, VmError, WorkDirectory};
+use super::{Guest, Job, VmError, WorkDirectory, process};
 
 const SOURCE: &str = include_str!("onbeat_path.c");
 const NAME: &str = "onbeat_path";
@@ -118,30 +116,15 @@ fn symbols(
 fn plugin(work: &WorkDirectory) -> Result<PathBuf, VmError> {
     let built = work.path().join(format!("path-{}", &hex_digest(SOURCE.as_bytes())[..8]));
     let file = format!("{NAME}.so");
-    if !built.is_dir() {
-        work.create_whole(&built, |directory| {
-            let source = directory.join(format!("{NAME}.c"));
-            fs::write(&source, SOURCE).map_err(VmError::writing(&source))?;
-            build(&source, &directory.join(&file))
-        })?;
-    }
+    work.create_whole(&built, |directory| {
+        let source = directory.join(format!("{NAME}.c"));
+        fs::write(&source, SOURCE).map_err(VmError::writing(&source))?;
+        let mut command = Command::new("gcc");
+        command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(directory.join(&file)).arg(source);
+        let failed = |message| VmError::PluginBuild { message };
+        process::run(&mut command, "build-essential", failed)
+    })?;
 
     let path = built.join(file);
     fs::canonicalize(&path).map_err(VmError::reading(&path))
-}
-
-fn build(source: &Path, plugin: &Path) -> Result<(), VmError> {
-    let mut command = Command::new("gcc");
-    command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(plugin).arg(source).stdin(Stdio::null());
-    let output = command.output().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            VmError::ProgramMissing { program: "gcc".to_owned(), package: "build-essential" }
-        }
-        _ => VmError::PluginBuild { message: error.to_string() },
-    })?;
-
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(VmError::PluginBuild { message: last_line(&output.stderr) })
 }
