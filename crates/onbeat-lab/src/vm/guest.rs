@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::json;
@@ -338,19 +338,9 @@ impl<C: VmClock> RunningGuest<C> {
             if let Some(status) = self.qemu.ended()? {
                 break status;
             }
-            if stop.load(Ordering::Relaxed) {
+            if let Err(error) = self.check_patience(stop) {
                 self.qemu.end()?;
-                return Err(VmError::Stopped);
-            }
-            if let Some(source) = self.login.as_mut().and_then(LoginThread::failure).cloned() {
-                self.qemu.end()?;
-                return Err(VmError::Login { source, console: self.directory().join(CONSOLE) });
-            }
-            if self.qemu.elapsed() > self.limit {
-                self.qemu.end()?;
-                let console = self.directory().join(CONSOLE);
-                let last_line = last_line(&fs::read(&console).unwrap_or_default());
-                return Err(VmError::Timeout { limit: self.limit, last_line, console });
+                return Err(error);
             }
 
             std::thread::sleep(POLL_EVERY);
@@ -366,12 +356,20 @@ impl<C: VmClock> RunningGuest<C> {
         Ok(GuestResult::new(shipment, directory, elapsed).holding(self.qemu.directory_lock()))
     }
 
+    /// Fails once nobody can log in, and as [`QemuProcess::check`].
+    fn check_patience(&mut self, stop: &AtomicBool) -> Result<(), VmError> {
+        if let Some(source) = self.login.as_mut().and_then(LoginThread::failure).cloned() {
+            return Err(VmError::Login { source, console: self.directory().join(CONSOLE) });
+        }
+        self.qemu.check(self.limit, stop)
+    }
+
     /// Host threads of the virtual CPUs, in order.
     ///
     /// # Errors
     /// When QEMU has ended, or its control socket does not answer.
     pub fn cpu_threads(&mut self) -> Result<Vec<i32>, VmError> {
-        Ok(self.qemu.cpus()?.into_iter().map(|cpu| cpu.thread).collect())
+        self.qemu.control()?.cpu_threads()
     }
 
     /// Whether it has ended, has exceeded its limit, or lets nobody in.

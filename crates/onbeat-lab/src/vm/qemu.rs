@@ -4,16 +4,19 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use onbeat_host::thread::shell_word;
 use serde_json::Value;
 
 use super::error::last_line;
+use super::guest::CONSOLE;
 use super::leftover::GuestDirectory;
-use super::qmp::{MonitorSocket, VirtualCpu};
+use super::qmp::MonitorSocket;
 use super::{VmError, process};
 
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -51,7 +54,6 @@ pub(super) struct QemuProcess {
     child: Child,
     directory: Arc<GuestDirectory>,
     socket: Option<MonitorSocket>,
-    has_ended: bool,
     started: Instant,
 }
 
@@ -74,7 +76,7 @@ impl QemuProcess {
         let started = Instant::now();
         let child = process::spawn(&mut command, niceness).map_err(|error| not_started(&error))?;
         let directory = Arc::new(directory);
-        let mut this = Self { child, directory, socket: None, has_ended: false, started };
+        let mut this = Self { child, directory, socket: None, started };
         this.connect()?;
         Ok(this)
     }
@@ -86,12 +88,8 @@ impl QemuProcess {
             // QEMU's own message says more than the connection that its end has cut off.
             let status = if socket.is_err() { self.ended_soon()? } else { self.ended()? };
             if let Some(status) = status {
-                let message = self.last_error();
-                return Err(VmError::Qemu {
-                    program: PROGRAM.to_owned(),
-                    status: status.to_string(),
-                    message,
-                });
+                let (program, message) = (PROGRAM.to_owned(), self.last_error());
+                return Err(VmError::Qemu { program, status: status.to_string(), message });
             }
 
             self.socket = socket?;
@@ -119,7 +117,7 @@ impl QemuProcess {
     }
 
     /// The last line of QEMU's standard error.
-    pub(super) fn last_error(&self) -> String {
+    fn last_error(&self) -> String {
         last_line(&fs::read(self.directory().join(ERRORS)).unwrap_or_default())
     }
 
@@ -149,17 +147,29 @@ impl QemuProcess {
         VmError::Killed { status: status.to_string(), message }
     }
 
-    /// The virtual CPUs, in order.
-    pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, VmError> {
-        self.control()?.cpus()
+    /// The guest's console, and its last line.
+    pub(super) fn console(&self) -> (PathBuf, String) {
+        let console = self.directory().join(CONSOLE);
+        let last_line = last_line(&fs::read(&console).unwrap_or_default());
+        (console, last_line)
+    }
+
+    /// Fails once the caller stops the guest, or it has existed for longer than `limit`.
+    pub(super) fn check(&self, limit: Duration, stop: &AtomicBool) -> Result<(), VmError> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(VmError::Stopped);
+        }
+        if self.elapsed() > limit {
+            let (console, last_line) = self.console();
+            return Err(VmError::Timeout { limit, last_line, console });
+        }
+        Ok(())
     }
 
     /// Its exit status, once it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, VmError> {
         let pid = self.pid();
-        let status = self.child.try_wait().map_err(|source| VmError::Process { pid, source })?;
-        self.has_ended |= status.is_some();
-        Ok(status)
+        self.child.try_wait().map_err(|source| VmError::Process { pid, source })
     }
 
     /// The status of a process that is about to end.
@@ -180,18 +190,14 @@ impl QemuProcess {
         // It fails only when the process has been waited for already.
         let _ = self.child.kill();
         let pid = self.pid();
-        self.child.wait().map_err(|source| VmError::Process { pid, source })?;
-        self.has_ended = true;
-        Ok(())
+        self.child.wait().map(drop).map_err(|source| VmError::Process { pid, source })
     }
 }
 
 impl Drop for QemuProcess {
     fn drop(&mut self) {
-        if !self.has_ended {
-            // When this fails, the next start tries again.
-            let _ = self.end();
-        }
+        // When this fails, the next start tries again.
+        let _ = self.end();
     }
 }
 
@@ -205,10 +211,6 @@ fn not_started(error: &io::Error) -> VmError {
 
 /// QEMU's command as a line for a shell, to run the same guest by hand from its directory.
 pub(super) fn shell_line(arguments: &[OsString]) -> String {
-    let quoted = arguments.iter().map(|argument| {
-        let text = argument.to_string_lossy();
-        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_=,./:+".contains(c));
-        if is_plain { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
-    });
-    format!("{PROGRAM} {}\n", quoted.collect::<Vec<_>>().join(" "))
+    let words = arguments.iter().map(|argument| shell_word(&argument.to_string_lossy()));
+    format!("{PROGRAM} {}\n", words.collect::<Vec<_>>().join(" "))
 }

@@ -23,11 +23,10 @@ pub(super) struct MonitorSocket {
     writer: UnixStream,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct VirtualCpu {
-    /// Its thread on the host.
+#[derive(Deserialize)]
+struct VirtualCpu {
     #[serde(rename = "thread-id")]
-    pub(super) thread: i32,
+    thread: i32,
 }
 
 /// A QEMU of the user's own, as its control socket describes it.
@@ -50,8 +49,7 @@ impl QemuSocket {
         let stream = UnixStream::connect(path).map_err(|error| failed(&error))?;
         let owner = socket_peercred(&stream).map_err(|error| failed(&error))?;
         let mut socket = MonitorSocket::negotiate(stream)?;
-        let vcpus = socket.cpus()?.into_iter().map(|cpu| cpu.thread).collect();
-        Ok(Self { pid: owner.pid.as_raw_nonzero().get(), vcpus })
+        Ok(Self { pid: owner.pid.as_raw_nonzero().get(), vcpus: socket.cpu_threads()? })
     }
 }
 
@@ -121,11 +119,12 @@ impl MonitorSocket {
         }
     }
 
-    /// The virtual CPUs, in order.
-    pub(super) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, VmError> {
+    /// Host threads of the virtual CPUs, in order.
+    pub(super) fn cpu_threads(&mut self) -> Result<Vec<i32>, VmError> {
         let answer = self.execute("query-cpus-fast")?;
-        serde_json::from_value(answer)
-            .map_err(|error| control(&format!("query-cpus-fast: {error}")))
+        let cpus: Vec<VirtualCpu> = serde_json::from_value(answer)
+            .map_err(|error| control(&format!("query-cpus-fast: {error}")))?;
+        Ok(cpus.into_iter().map(|cpu| cpu.thread).collect())
     }
 
     fn message(&mut self) -> Result<Value, VmError> {
@@ -171,8 +170,8 @@ mod tests {
             r#"{"return": [{"cpu-index": 0, "thread-id": 17}, {"cpu-index": 1, "thread-id": 18}]}"#,
         ];
         let (socket, said) = stand_in(&lines);
-        let cpus = socket.expect("a connection").cpus().expect("CPUs");
-        assert_eq!(cpus.iter().map(|cpu| cpu.thread).collect::<Vec<_>>(), [17, 18]);
+        let threads = socket.expect("a connection").cpu_threads().expect("CPUs");
+        assert_eq!(threads, [17, 18]);
         let said = said.join().expect("the other side");
         assert_eq!(
             said,

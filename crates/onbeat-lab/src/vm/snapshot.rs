@@ -17,8 +17,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use super::clock::VmClock;
-use super::error::last_line;
-use super::guest::{CONSOLE, JOB};
+use super::guest::JOB;
 use super::job::Job;
 use super::leftover::GuestDirectory;
 use super::qemu::{POLL_EVERY, QemuProcess, qemu_version, shell_line};
@@ -122,29 +121,20 @@ pub(super) fn wait_until(
     stop: &AtomicBool,
     is_done: impl Fn(&mut QemuProcess) -> Result<bool, VmError>,
 ) -> Result<(), VmError> {
-    let console = qemu.directory().join(CONSOLE);
-    let last_line = || last_line(&fs::read(&console).unwrap_or_default());
     loop {
         if let Some(status) = qemu.ended()? {
             if !status.success() {
                 return Err(qemu.killed(status));
             }
-            return Err(VmError::NotPaused {
-                status: status.to_string(),
-                last_line: last_line(),
-                console,
-            });
+            let (console, last_line) = qemu.console();
+            let status = status.to_string();
+            return Err(VmError::NotPaused { status, last_line, console });
         }
         if is_done(qemu)? {
             return Ok(());
         }
 
-        if stop.load(Ordering::Relaxed) {
-            return Err(VmError::Stopped);
-        }
-        if qemu.elapsed() > limit {
-            return Err(VmError::Timeout { limit, last_line: last_line(), console });
-        }
+        qemu.check(limit, stop)?;
         std::thread::sleep(POLL_EVERY);
     }
 }
