@@ -60,15 +60,10 @@ pub(super) fn connect_in(directory: &Path, name: &str) -> io::Result<Option<Unix
     let opened = std::fs::File::open(directory)?;
     match UnixStream::connect(format!("/proc/self/fd/{}/{name}", opened.as_raw_fd())) {
         Ok(stream) => Ok(Some(stream)),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 

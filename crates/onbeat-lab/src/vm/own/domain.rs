@@ -47,8 +47,8 @@ pub enum DomainError {
 /// A definition in QEMU's words.
 pub(super) struct DomainOptions {
     pub(super) options: Vec<QemuLineOption>,
-    /// What has no counterpart here, a sentence.
-    pub(super) left_out: Vec<String>,
+    /// What has no counterpart here, as a sentence.
+    pub(super) left_out: Option<String>,
 }
 
 /// Elements of `devices` that concern screens, consoles and what libvirt itself needs.
@@ -93,7 +93,7 @@ pub(super) fn options(text: &str) -> Result<DomainOptions, DomainError> {
         return Err(DomainError::NotADomain(root.tag_name().name().to_owned()));
     }
 
-    let mut reader = DomainReader { options: Vec::new(), left_out: Vec::new(), disks: 0, cards: 0 };
+    let mut reader = DomainReader::default();
     for node in elements(root) {
         match node.tag_name().name() {
             "memory" => {
@@ -110,13 +110,12 @@ pub(super) fn options(text: &str) -> Result<DomainOptions, DomainError> {
         }
     }
 
-    let left_out = match reader.left_out.join(", ") {
-        names if names.is_empty() => Vec::new(),
-        names => vec![format!("left out of the definition: {names}")],
-    };
+    let names = reader.left_out.join(", ");
+    let left_out = (!names.is_empty()).then(|| format!("left out of the definition: {names}"));
     Ok(DomainOptions { options: reader.options, left_out })
 }
 
+#[derive(Default)]
 struct DomainReader {
     options: Vec<QemuLineOption>,
     left_out: Vec<String>,
@@ -132,7 +131,7 @@ impl DomainReader {
 
     fn os(&mut self, os: Node<'_, '_>) {
         // libvirt chooses the loader at the first start; QEMU's own firmware is a BIOS.
-        let has_loader = elements(os).any(|node| node.tag_name().name() == "loader");
+        let has_loader = child(os, "loader").is_some();
         if let Some(firmware) = os.attribute("firmware").filter(|_| !has_loader) {
             self.left_out.push(format!("<os firmware='{firmware}'>"));
         }
@@ -156,13 +155,12 @@ impl DomainReader {
 
     fn cpu(&mut self, cpu: Node<'_, '_>) {
         let is_host = ["host-passthrough", "host-model", "maximum"];
-        let model = elements(cpu).find(|node| node.tag_name().name() == "model");
-        match (cpu.attribute("mode"), model.and_then(|node| node.text())) {
+        match (cpu.attribute("mode"), child(cpu, "model").and_then(|node| node.text())) {
             (Some(mode), _) if is_host.contains(&mode) => self.add("cpu", "host"),
             (_, Some(model)) => self.add("cpu", model.trim()),
             _ => {}
         }
-        if let Some(topology) = elements(cpu).find(|node| node.tag_name().name() == "topology") {
+        if let Some(topology) = child(cpu, "topology") {
             let of = |name: &str| topology.attribute(name).unwrap_or("1").to_owned();
             // Some machines of QEMU have no dies or clusters: one of each is the same as none.
             let is_given = |name: &&str| !["dies", "clusters"].contains(name) || of(name) != "1";
@@ -188,8 +186,7 @@ impl DomainReader {
     }
 
     fn disk(&mut self, disk: Node<'_, '_>) -> Result<(), DomainError> {
-        let child = |name: &str| elements(disk).find(|node| node.tag_name().name() == name);
-        let source = child("source");
+        let source = child(disk, "source");
         let file = source.and_then(|node| node.attribute("file").or_else(|| node.attribute("dev")));
         let kind = disk.attribute("type").unwrap_or("file");
         let Some(file) = file else {
@@ -200,13 +197,12 @@ impl DomainReader {
             return Err(DomainError::Disk { kind: kind.to_owned(), line: line_of(disk) });
         };
 
-        let driver = child("driver").and_then(|node| node.attribute("type")).unwrap_or("raw");
-        let bus = child("target").and_then(|node| node.attribute("bus")).unwrap_or("ide");
+        let driver = of_child(disk, "driver", "type").unwrap_or("raw");
         // SATA is QEMU's IDE on q35; SCSI has its own controller.
-        let interface = match bus {
-            "virtio" => "virtio",
-            "scsi" => "scsi",
-            "fdc" => "floppy",
+        let interface = match of_child(disk, "target", "bus") {
+            Some("virtio") => "virtio",
+            Some("scsi") => "scsi",
+            Some("fdc") => "floppy",
             _ => "ide",
         };
         let media = disk.attribute("device").filter(|device| *device == "cdrom");
@@ -222,10 +218,9 @@ impl DomainReader {
     }
 
     fn card(&mut self, card: Node<'_, '_>) {
-        let child = |name: &str| elements(card).find(|node| node.tag_name().name() == name);
-        let model = child("model").and_then(|node| node.attribute("type")).unwrap_or("virtio");
+        let model = of_child(card, "model", "type").unwrap_or("virtio");
         let device = if model == "virtio" { "virtio-net-pci" } else { model };
-        let bridge = child("source").and_then(|node| node.attribute("bridge"));
+        let bridge = of_child(card, "source", "bridge");
         let id = format!("net{}", self.cards);
         self.cards += 1;
         match (card.attribute("type"), bridge) {
@@ -241,7 +236,7 @@ impl DomainReader {
                 self.add("netdev", &format!("user,id={id}"));
             }
         }
-        let address = child("mac").and_then(|node| node.attribute("address"));
+        let address = of_child(card, "mac", "address");
         let address = address.map_or(String::new(), |mac| format!(",mac={mac}"));
         self.add("device", &format!("{device},netdev={id}{address}"));
     }
@@ -249,6 +244,15 @@ impl DomainReader {
 
 fn elements<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
     node.children().filter(Node::is_element)
+}
+
+fn child<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
+    elements(node).find(|child| child.tag_name().name() == name)
+}
+
+/// An attribute of a child.
+fn of_child<'a>(node: Node<'a, '_>, name: &str, attribute: &str) -> Option<&'a str> {
+    child(node, name)?.attribute(attribute)
 }
 
 fn line_of(node: Node<'_, '_>) -> u32 {
@@ -307,10 +311,10 @@ mod tests {
              -device virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01 -device virtio-rng-pci"
         );
         assert_eq!(
-            options(DOMAIN).unwrap().left_out,
-            [
+            options(DOMAIN).unwrap().left_out.as_deref(),
+            Some(
                 "left out of the definition: <interface type='network'> (user networking instead), <tpm>"
-            ]
+            )
         );
     }
 
@@ -318,7 +322,7 @@ mod tests {
     fn a_firmware_that_libvirt_would_choose_is_named() {
         let text = "<domain><os firmware='efi'><type machine='q35'>hvm</type></os></domain>";
         let left_out = options(text).unwrap().left_out;
-        assert_eq!(left_out, ["left out of the definition: <os firmware='efi'>"]);
+        assert_eq!(left_out.as_deref(), Some("left out of the definition: <os firmware='efi'>"));
     }
 
     #[test]

@@ -63,53 +63,44 @@ pub(super) fn own_guest(
 ) -> Result<OwnGuest, OwnGuestError> {
     let mut reader = LineReader {
         directory: path.parent().map(Path::to_owned).unwrap_or_default(),
-        machine: OwnMachine {
-            words: Vec::new(),
-            processor: Vec::new(),
-            append: String::new(),
-            files: Vec::new(),
-            cpus: 1,
-            memory_mib: DEFAULT_MEMORY_MIB,
+        own: OwnGuest {
+            machine: OwnMachine {
+                words: Vec::new(),
+                processor: Vec::new(),
+                append: String::new(),
+                files: Vec::new(),
+                cpus: 1,
+                memory_mib: DEFAULT_MEMORY_MIB,
+                login: None,
+            },
+            path: path.to_owned(),
+            kernel: None,
+            initrd: None,
             login: None,
+            changes: Vec::new(),
+            disks: Vec::new(),
+            cards: Vec::new(),
         },
-        kernel: None,
-        initrd: None,
         replaced: Vec::new(),
         read_only: false,
         has_disk: false,
-        disks: Vec::new(),
         devices: Vec::new(),
         networks: Vec::new(),
     };
     for option in options {
         reader.take(option)?;
     }
-
-    let changes = reader.changes();
-    let cards = reader.cards();
-    let LineReader { machine, kernel, initrd, disks, .. } = reader;
-    Ok(OwnGuest {
-        machine,
-        path: path.to_owned(),
-        kernel,
-        initrd,
-        login: None,
-        changes,
-        disks,
-        cards,
-    })
+    Ok(OwnGuest { changes: reader.changes(), cards: reader.cards(), ..reader.own })
 }
 
 struct LineReader {
     /// That of the script.
     directory: PathBuf,
-    machine: OwnMachine,
-    kernel: Option<PathBuf>,
-    initrd: Option<PathBuf>,
+    /// Without its changes and cards.
+    own: OwnGuest,
     replaced: Vec<String>,
     read_only: bool,
     has_disk: bool,
-    disks: Vec<OwnDisk>,
     /// Arguments of `-device`.
     devices: Vec<String>,
     /// Arguments of `-netdev` and `-nic`.
@@ -121,10 +112,10 @@ impl LineReader {
         let QemuLineOption { name, argument } = option;
         let value = argument.clone().unwrap_or_default();
         match name.as_str() {
-            "kernel" => self.kernel = Some(self.file("-kernel", &value)?),
+            "kernel" => self.own.kernel = Some(self.file("-kernel", &value)?),
             // Several archives are separated by commas only for multiboot kernels.
-            "initrd" => self.initrd = Some(self.file("-initrd", &value)?),
-            "append" => self.machine.append = value,
+            "initrd" => self.own.initrd = Some(self.file("-initrd", &value)?),
+            "append" => self.own.machine.append = value,
             "accel" | "enable-kvm" | "cpu" => self.processor(&name, argument),
             "M" | "machine" => self.machine_type(&value),
             "blockdev" => {
@@ -136,16 +127,16 @@ impl LineReader {
                 self.count(&name, &value);
                 let value = self.with_files(&name, &value)?;
                 self.note(&name, &value);
-                self.machine.words.push(format!("-{name}"));
-                self.machine.words.extend(argument.map(|_| value));
+                self.own.machine.words.push(format!("-{name}"));
+                self.own.machine.words.extend(argument.map(|_| value));
             }
         }
         Ok(())
     }
 
     fn processor(&mut self, name: &str, argument: Option<String>) {
-        self.machine.processor.push(format!("-{name}"));
-        self.machine.processor.extend(argument);
+        self.own.machine.processor.push(format!("-{name}"));
+        self.own.machine.processor.extend(argument);
     }
 
     /// `-machine q35,accel=kvm`: the accelerator is the clock's.
@@ -154,7 +145,7 @@ impl LineReader {
             |piece: &&str| piece.split_once('=').is_some_and(|(key, _)| OF_KVM.contains(&key));
         let (of_kvm, rest): (Vec<&str>, Vec<&str>) = value.split(',').partition(is_of_kvm);
         if !rest.is_empty() {
-            self.machine.words.extend(["-machine".to_owned(), rest.join(",")]);
+            self.own.machine.words.extend(["-machine".to_owned(), rest.join(",")]);
         }
         if !of_kvm.is_empty() {
             self.processor("machine", Some(of_kvm.join(",")));
@@ -164,7 +155,7 @@ impl LineReader {
     /// Takes the numbers of `-smp` and `-m`, which stay as they are.
     fn count(&mut self, name: &str, value: &str) {
         match name {
-            "smp" => self.machine.cpus = cpus(value).unwrap_or(1),
+            "smp" => self.own.machine.cpus = cpus(value).unwrap_or(1),
             "m" => {
                 let size = value.split(',').find_map(|piece| match piece.split_once('=') {
                     None => mebibytes(piece),
@@ -172,7 +163,7 @@ impl LineReader {
                     Some(_) => None,
                 });
                 let size = size.and_then(|mib| u32::try_from(mib).ok());
-                self.machine.memory_mib = size.unwrap_or(DEFAULT_MEMORY_MIB);
+                self.own.machine.memory_mib = size.unwrap_or(DEFAULT_MEMORY_MIB);
             }
             _ => {}
         }
@@ -222,7 +213,7 @@ impl LineReader {
         let here = std::env::current_dir().unwrap_or_default();
         let places = [here.join(file), here.join(&self.directory).join(file)];
         let found = places.into_iter().find(|path| path.exists());
-        self.machine.files.extend(found.clone());
+        self.own.machine.files.extend(found.clone());
         found.ok_or_else(|| OwnGuestError::NoFile {
             option: option.to_owned(),
             file: file.to_owned(),
@@ -236,14 +227,14 @@ impl LineReader {
             "drive" => {
                 let key = |wanted: &str| value_of(value, wanted).map(str::to_owned);
                 let Some(file) = key("file") else { return };
-                self.disks.push(OwnDisk {
+                self.own.disks.push(OwnDisk {
                     file: file.into(),
                     format: key("format").unwrap_or_else(|| "raw".to_owned()),
                     interface: key("if").unwrap_or_else(|| "ide".to_owned()),
                     is_cdrom: key("media").as_deref() == Some("cdrom"),
                 });
             }
-            "hda" | "hdb" | "hdc" | "hdd" | "cdrom" => self.disks.push(OwnDisk {
+            "hda" | "hdb" | "hdc" | "hdd" | "cdrom" => self.own.disks.push(OwnDisk {
                 file: value.into(),
                 format: "raw".to_owned(),
                 interface: "ide".to_owned(),
@@ -296,10 +287,7 @@ fn value_of<'v>(argument: &'v str, key: &str) -> Option<&'v str> {
 
 /// The number of `-smp 2`, `-smp cpus=2` or `-smp sockets=1,cores=2,threads=1`.
 fn cpus(value: &str) -> Option<u32> {
-    let number = |wanted: &str| {
-        let mut pieces = value.split(',').filter_map(|piece| piece.split_once('='));
-        pieces.find(|(key, _)| *key == wanted).and_then(|(_, number)| number.parse::<u32>().ok())
-    };
+    let number = |key: &str| value_of(value, key).and_then(|number| number.parse::<u32>().ok());
     let first = value.split(',').next().and_then(|piece| piece.parse().ok());
     let product = || {
         let all = ["sockets", "dies", "clusters", "cores", "threads"].map(number);

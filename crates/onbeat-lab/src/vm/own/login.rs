@@ -243,9 +243,7 @@ impl LoginThread {
         });
         match started {
             Ok(thread) => Self { thread: Some(thread), failure: None },
-            Err(error) => {
-                Self { thread: None, failure: Some(LoginError::Closed { reason: error.kind() }) }
-            }
+            Err(error) => Self { thread: None, failure: Some(closed(error)) },
         }
     }
 
@@ -272,10 +270,8 @@ struct GuestConsole<'s> {
 
 impl<'s> GuestConsole<'s> {
     fn open(directory: &Path, stop: &'s AtomicBool) -> Result<Self, LoginError> {
-        let closed = |error: io::Error| LoginError::Closed { reason: error.kind() };
         let stream = connect_in(directory, CONSOLE_SOCKET).map_err(closed)?;
-        let missing = LoginError::Closed { reason: io::ErrorKind::NotFound };
-        let stream = stream.ok_or(missing)?;
+        let stream = stream.ok_or_else(|| closed(io::ErrorKind::NotFound.into()))?;
         stream.set_read_timeout(Some(READ_FOR)).map_err(closed)?;
         let (patience, changed) = (Patience::USUAL, Instant::now());
         let directory = directory.to_owned();
@@ -398,34 +394,27 @@ impl<'s> GuestConsole<'s> {
     }
 
     fn write(&mut self, text: &str) -> Result<(), LoginError> {
-        let closed = |error: io::Error| LoginError::Closed { reason: error.kind() };
         self.stream.write_all(text.as_bytes()).map_err(closed)
     }
 
     /// Reads what has come, for a tenth of a second at most.
     fn read(&mut self) -> Result<(), LoginError> {
-        let closed = |reason| LoginError::Closed { reason };
         if self.stop.load(Ordering::Relaxed) {
-            return Err(closed(io::ErrorKind::Interrupted));
+            return Err(closed(io::ErrorKind::Interrupted.into()));
         }
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes) {
-            Ok(0) => Err(closed(io::ErrorKind::UnexpectedEof)),
+            Ok(0) => Err(closed(io::ErrorKind::UnexpectedEof.into())),
             Ok(length) => {
                 self.take(&bytes[..length]);
                 self.check_kernel()
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::TimedOut
-                        | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(closed(error.kind())),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(closed(error)),
+            },
         }
     }
 
@@ -450,6 +439,11 @@ impl<'s> GuestConsole<'s> {
     fn last_line(&self) -> String {
         last_line(self.seen.as_bytes())
     }
+}
+
+#[allow(clippy::needless_pass_by_value)] // for `map_err`
+fn closed(error: io::Error) -> LoginError {
+    LoginError::Closed { reason: error.kind() }
 }
 
 /// What a console waits for.

@@ -22,7 +22,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::super::archive::gzipped;
 use super::super::super::error::last_line;
 use super::super::super::qmp::connect_in;
-use super::{AGENT_THERE, DISK, GuestConsole, LoginError, READ_FOR, REST};
+use super::{AGENT_THERE, DISK, GuestConsole, LoginError, READ_FOR, REST, closed};
 
 /// The socket of the port in the guest's directory, and the port's name in the guest.
 pub(super) const SOCKET: &str = "files";
@@ -168,9 +168,4 @@ impl GuestConsole<'_> {
         }
         Ok(())
     }
-}
-
-#[allow(clippy::needless_pass_by_value)] // for `map_err`
-fn closed(error: io::Error) -> LoginError {
-    LoginError::Closed { reason: error.kind() }
 }
