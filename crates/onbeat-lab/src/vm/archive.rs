@@ -116,9 +116,7 @@ impl Archive {
         pad(&mut bytes, 512);
         bytes
     }
-}
 
-impl Archive {
     /// Returns the same entries as a tar archive (ustar) that can be continued: without the empty blocks
     /// of its end.
     ///

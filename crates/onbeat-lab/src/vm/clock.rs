@@ -9,6 +9,8 @@
 
 use std::fmt::Debug;
 
+use super::qemu::split;
+
 /// The clock of a guest.
 pub trait VmClock: sealed::Sealed + Clone + Debug + Send + Sync {
     /// The clock's name in reports: `real`, `virtual` or `free`.
@@ -69,7 +71,7 @@ impl VmClock for Real {
     const NAME: &'static str = "real";
 
     fn qemu_arguments(&self) -> Vec<String> {
-        words("-accel kvm -cpu host -rtc base=utc")
+        split("-accel kvm -cpu host -rtc base=utc")
     }
 
     fn kernel_arguments(&self) -> &'static [&'static str] {
@@ -122,7 +124,7 @@ impl VmClock for Virtual {
 
     fn qemu_arguments(&self) -> Vec<String> {
         let Self { shift, seed } = self;
-        words(&format!(
+        split(&format!(
             "-accel tcg,thread=single,tb-size={TRANSLATIONS_MIB} -icount shift={shift},sleep=off -cpu max -rtc base=2026-01-01T00:00:00,clock=vm -seed {seed}"
         ))
     }
@@ -162,7 +164,7 @@ impl VmClock for Free {
     fn qemu_arguments(&self) -> Vec<String> {
         // One thread for all CPUs: with several, a CPU may run into code that another one is
         // patching, which no kernel expects.
-        words("-accel tcg,thread=single -cpu max -rtc base=utc")
+        split("-accel tcg,thread=single -cpu max -rtc base=utc")
     }
 
     fn kernel_arguments(&self) -> &'static [&'static str] {
@@ -170,8 +172,4 @@ impl VmClock for Free {
         // is.
         &["no_timer_check", "tsc=unstable", "mitigations=off"]
     }
-}
-
-fn words(text: &str) -> Vec<String> {
-    text.split(' ').map(str::to_owned).collect()
 }

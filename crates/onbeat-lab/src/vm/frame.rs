@@ -123,12 +123,9 @@ pub(super) fn parse(stream: &[u8]) -> Result<Shipment, FrameError> {
             ["onbeat", "end", status, stated] => {
                 let status = status.parse().map_err(|_| not_a_frame(at, &line))?;
                 let stated: usize = stated.parse().map_err(|_| not_a_frame(at, &line))?;
-                let present = files.len();
-                let whole = stated == present;
-                return if whole {
-                    Ok(Shipment { release, files, status })
-                } else {
-                    Err(FrameError::Count { stated, present })
+                return match files.len() {
+                    present if present == stated => Ok(Shipment { release, files, status }),
+                    present => Err(FrameError::Count { stated, present }),
                 };
             }
             _ => return Err(not_a_frame(at, &line)),

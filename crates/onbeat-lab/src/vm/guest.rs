@@ -13,7 +13,7 @@ use super::error::last_line;
 use super::frame::{self, FrameError};
 use super::leftover::{self, GuestDirectory};
 use super::own::{CONSOLE_SOCKET, LoginThread, OwnLogin};
-use super::qemu::{POLL_EVERY, QemuProcess, SOCKET, shell_line};
+use super::qemu::{POLL_EVERY, QemuProcess, SOCKET, shell_line, split};
 use super::result::GuestResult;
 use super::snapshot::{self, SNAPSHOT};
 use super::{BootImage, Job, VmError, WorkDirectory};
@@ -293,11 +293,6 @@ impl<C: VmClock> Guest<C> {
             length => Err(VmError::CommandLineTooLong { length, limit: COMMAND_LINE_LIMIT }),
         }
     }
-}
-
-/// The words of a line that has no blanks within words.
-fn split(line: &str) -> Vec<String> {
-    line.split(' ').map(str::to_owned).collect()
 }
 
 /// A guest that has been started. Dropping it ends it.

@@ -49,9 +49,7 @@ impl LatencyTest {
     /// over and over.
     pub const WRITER: &'static str =
         "run:while :; do dd if=/dev/zero of=/tmp/load bs=1M count=16; done";
-}
 
-impl LatencyTest {
     /// The words behind `onbeat`.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
@@ -197,13 +195,6 @@ impl Job {
         self.commands.insert(0, words.into_iter().map(Into::into).collect());
     }
 
-    /// A job that runs `onbeat bench` with these arguments and sends its summary (the file
-    /// `output`) and its run files.
-    #[must_use]
-    pub fn bench(arguments: &[&str]) -> Self {
-        Self::recorded(["bench"].into_iter().chain(arguments.iter().copied()))
-    }
-
     /// The shell script that `init.sh` runs.
     pub(super) fn script(&self) -> String {
         let mut script = "work() {\n".to_owned();
@@ -279,7 +270,7 @@ mod tests {
     #[test]
     fn a_job_has_the_same_length_whatever_it_does() {
         let short = Job::measure_latency(&LatencyTest::default()).to_file().expect("a file");
-        let long = Job::bench(&["--for", "20s"]).to_file().expect("a file");
+        let long = Job::recorded(["bench", "--for", "20s"]).to_file().expect("a file");
         assert_eq!(short.len(), long.len());
 
         let mut too_long = Job::new();

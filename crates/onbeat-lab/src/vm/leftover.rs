@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use onbeat::campaign::new_directory;
+use onbeat_host::process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -120,18 +121,11 @@ fn owner_exists(directory: &Path) -> bool {
 /// Ends the processes of a guest: those that run in its directory and carry its name.
 fn end_processes(directory: &Path) -> Result<Vec<i32>, VmError> {
     let mut ended = Vec::new();
-    let processes = Path::new("/proc");
-    for entry in fs::read_dir(processes).map_err(VmError::reading(processes))? {
-        let name = entry.map_err(VmError::reading(processes))?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
-        else {
-            continue;
-        };
-        if end_process(pid, directory).map_err(|source| VmError::Process {
-            pid: pid.as_raw_nonzero().get().cast_unsigned(),
-            source,
-        })? {
-            ended.push(pid.as_raw_nonzero().get());
+    for found in process::all() {
+        let Some(pid) = Pid::from_raw(found.pid) else { continue };
+        let failed = |source| VmError::Process { pid: found.pid.unsigned_abs(), source };
+        if end_process(pid, directory).map_err(failed)? {
+            ended.push(found.pid);
         }
     }
 
@@ -201,8 +195,7 @@ fn kill(process: &OwnedFd) -> io::Result<()> {
 
 /// Waits for the end of a process; returns whether it has ended.
 fn ends_within(process: &OwnedFd, limit: Duration) -> io::Result<bool> {
-    let limit =
-        Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
     let mut ends = [PollFd::new(process, PollFlags::IN)];
     Ok(poll(&mut ends, Some(&limit))? > 0)
 }

@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Signal, getpid, getppid, nice, set_parent_process_death_signal};
+use onbeat::load::ending_with_starter;
+use rustix::process::nice;
 
 use super::VmError;
 use super::error::last_line;
@@ -13,18 +14,11 @@ use super::error::last_line;
 /// Starts a program in a process group of its own, at this nice value above the starter's. It gets
 /// SIGKILL when the calling thread ends.
 pub(crate) fn spawn(command: &mut Command, niceness: i32) -> io::Result<Child> {
-    let starter = getpid();
-    command.process_group(0);
-    let before_exec = move || {
-        nice(niceness)?;
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The starter may have died before the line above; then no signal comes.
-        if getppid() == Some(starter) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
-    };
-
-    // SAFETY: between fork and exec only getpriority(2), setpriority(2), prctl(2) and getppid(2)
-    // are called, all as bare system calls: no lock, no heap.
-    unsafe { command.pre_exec(before_exec) }.spawn()
+    let before_exec = move || nice(niceness).map(drop).map_err(io::Error::from);
+    // SAFETY: between fork and exec only getpriority(2) and setpriority(2) are called, both as bare
+    // system calls: no lock, no heap.
+    unsafe { command.process_group(0).pre_exec(before_exec) };
+    ending_with_starter(command).spawn()
 }
 
 /// Runs a program of a Debian package to its end. Where it fails, `failed` gets the line of its

@@ -209,6 +209,11 @@ fn not_started(error: &io::Error) -> VmError {
     }
 }
 
+/// The words of a line that has no blanks within words.
+pub(super) fn split(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
 /// QEMU's command as a line for a shell, to run the same guest by hand from its directory.
 pub(super) fn shell_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|argument| shell_word(&argument.to_string_lossy()));

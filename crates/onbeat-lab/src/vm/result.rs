@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{RunFile, RunFileError};
 use onbeat_figures::Statistics;
 
@@ -57,7 +58,7 @@ impl<C: VmClock> GuestResult<C> {
 
     /// Run files (`*.onbeat.hlog`) by path, readable by `onbeat report` once they are written.
     pub fn run_files(&self) -> impl Iterator<Item = &GuestFile> {
-        self.files.iter().filter(|file| file.path.ends_with(".onbeat.hlog"))
+        self.files.iter().filter(|file| file.path.ends_with(RUN_FILE_ENDING))
     }
 
     /// Writes all files below a directory, which is created.
@@ -139,9 +140,7 @@ impl<C: VmClock> GuestResult<C> {
             self.file("output").ok_or_else(|| unusable("the guest did not send it".to_owned()))?;
         serde_json::from_slice(output).map_err(|error| unusable(error.to_string()))
     }
-}
 
-impl<C: VmClock> GuestResult<C> {
     /// Adds the run files that the output of a job with this probe makes.
     ///
     /// # Errors

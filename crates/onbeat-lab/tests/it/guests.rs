@@ -55,7 +55,7 @@ fn under_load_the_rt_kernel_s_maximum_is_below_a_fifth_of_the_stock_kernel_s() {
 #[test]
 fn a_bench_in_a_guest_sends_its_summary_and_a_run_file_per_cell() {
     let Some(lab) = TestLab::open() else { return };
-    let job = Job::bench(&["--tunings", "none,PM", "--loads", "idle", "--for", "4s"]);
+    let job = Job::recorded("bench --tunings none,PM --loads idle --for 4s".split(' '));
     let result = lab.run(&lab.guest(STOCK, Virtual::default()), &job);
     let printed = result.printed().expect("a run");
     assert_eq!(printed.cells.len(), 2);

@@ -26,6 +26,7 @@ use super::super::VmError;
 use super::super::archive::Archive;
 use super::super::error::last_line;
 use super::super::guest::CONSOLE;
+use super::super::qemu::split;
 use super::super::qmp::connect_in;
 
 /// The console's socket and the agent's disk in the guest's directory.
@@ -220,8 +221,7 @@ impl OwnLogin {
             " -fsdev local,id=onbeat-share,path={SHARE},security_model=none,readonly=on \
              -device virtio-9p-pci,addr=0x1a,fsdev=onbeat-share,mount_tag=onbeat-agent"
         );
-        let line = if has_shares { line + &share } else { line };
-        line.split(' ').map(str::to_owned).collect()
+        split(&if has_shares { line + &share } else { line })
     }
 }
 
