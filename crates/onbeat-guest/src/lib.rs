@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use onbeat::bench::measurement::MeasurementError;
-use onbeat::load::{Options, serve};
+use onbeat::load::{Load, Options, serve};
 use onbeat::probe::{Interruptions, ProbeError};
 use onbeat::record::RunFileError;
 use onbeat_lab::joined::{self, RecordError};
@@ -90,7 +90,10 @@ pub fn run(words: &[String], interruptions: &Interruptions) -> Result<(), AgentE
         ["agent", "answer", ref options @ ..] => answer(options).unwrap_or_else(|| unknown(&words)),
         ["--version" | "-V"] => say(&format!("onbeat-guest {}", env!("CARGO_PKG_VERSION"))),
         ["--help" | "-h"] => say(ABOUT),
-        ["load", "--supervised", load] => carry(load).unwrap_or_else(|| unknown(&words)),
+        ["load", "--supervised", load] => match load.parse::<Load>() {
+            Ok(load) => carry(&load),
+            Err(_) => unknown(&words),
+        },
         _ => unknown(&words),
     }
 }
@@ -123,34 +126,27 @@ fn answer(options: &[&str]) -> Option<Result<(), AgentError>> {
     }
 
     let answered = || {
-        let failed = io_of(port.unwrap_or("standard input"));
+        let what = port.unwrap_or("standard input");
         let opened = match port {
             Some(port) => study::open_port(port),
             None => stdin().as_fd().try_clone_to_owned().map(File::from),
         };
-        let mut opened = match opened {
-            Ok(opened) => opened,
-            Err(error) => return Err(failed(error)),
-        };
+        let mut opened = opened.map_err(io_of(what))?;
         let mut servo = Servo::open(output.as_ref())?;
         let side = match port {
             Some(_) if by_timer => AnsweringSide::VirtualGuest,
             Some(_) => AnsweringSide::Guest,
             None => AnsweringSide::Host(cpu),
         };
-        study::answer(&mut opened, &mut servo, side).map_err(failed)
+        study::answer(&mut opened, &mut servo, side).map_err(io_of(what))
     };
     Some(answered())
 }
 
-/// Carries a load until the measurement that started it has ended. `None` where it is no load.
-fn carry(load: &str) -> Option<Result<(), AgentError>> {
-    let load = load.parse().ok()?;
-    let input = match stdin().as_fd().try_clone_to_owned() {
-        Ok(input) => input,
-        Err(error) => return Some(Err(io_of("standard input")(error))),
-    };
+/// Carries a load until the measurement that started it has ended.
+fn carry(load: &Load) -> Result<(), AgentError> {
+    let input = stdin().as_fd().try_clone_to_owned().map_err(io_of("standard input"))?;
     // What kept it from starting is told to the one that started it, on standard output.
-    let served = serve(&load, &Options::default(), input, &mut stdout());
-    Some(served.map(drop).map_err(|error| io_of("the load")(io::Error::other(error.to_string()))))
+    let served = serve(load, &Options::default(), input, &mut stdout());
+    served.map(drop).map_err(|error| io_of("the load")(io::Error::other(error.to_string())))
 }

@@ -9,6 +9,7 @@ use onbeat::campaign::{CellFailure, FailureScope, StoreError};
 use super::accelerator::KvmRefusal;
 use super::frame::FrameError;
 use super::kernel::{ImageError, ModuleError};
+use super::qemu::QEMU;
 
 /// An error while a guest is built or run.
 #[derive(Debug, thiserror::Error)]
@@ -153,9 +154,8 @@ pub enum VmError {
         limit: usize,
     },
     /// QEMU could not be started, or ended at once.
-    #[error("{program} ended with {status} before the guest started: {message}")]
+    #[error("{QEMU} ended with {status} before the guest started: {message}")]
     Qemu {
-        program: String,
         /// Its exit status.
         status: String,
         /// Last line of its standard error.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -92,7 +93,7 @@ impl<C: VmClock> Guest<C> {
     ) -> Result<GuestResult<C>, VmError> {
         self.check()?;
         let snapshot = self.snapshot(work, stop)?;
-        self.begin(work, job, snapshot.as_deref())?.resumed()?.wait(stop)
+        self.begin(work, job, snapshot.as_deref())?.wait(stop)
     }
 
     /// Starts a guest. It ends with the calling thread, however that ends.
@@ -102,7 +103,7 @@ impl<C: VmClock> Guest<C> {
     pub fn start(&self, work: &WorkDirectory, job: &Job) -> Result<RunningGuest<C>, VmError> {
         self.check()?;
         let snapshot = self.snapshot(work, &AtomicBool::new(false))?;
-        self.begin(work, job, snapshot.as_deref())?.resumed()
+        self.begin(work, job, snapshot.as_deref())
     }
 
     fn check(&self) -> Result<(), VmError> {
@@ -145,7 +146,7 @@ impl<C: VmClock> Guest<C> {
         snapshot::of(&saved, &arguments, work, stop).map(Some)
     }
 
-    /// Starts QEMU with the guest, restored and stopped where there is a snapshot.
+    /// Starts QEMU with the guest, restored where there is a snapshot.
     fn begin(
         &self,
         work: &WorkDirectory,
@@ -172,10 +173,13 @@ impl<C: VmClock> Guest<C> {
         }
 
         let qemu = QemuProcess::start(directory, &arguments, self.niceness)?;
-        let is_restored = snapshot.is_some();
         let login =
             login.map(|login| LoginThread::start(qemu.directory(), login, self.limit / 10 * 9));
-        Ok(RunningGuest { login, qemu, limit: self.limit, clock: self.clock.clone(), is_restored })
+        let mut running = RunningGuest { login, qemu, limit: self.limit, clock: PhantomData };
+        if snapshot.is_some() {
+            running.go_on()?;
+        }
+        Ok(running)
     }
 
     /// Everything that decides what a guest sends in virtual time, apart from QEMU itself: its
@@ -302,26 +306,17 @@ pub struct RunningGuest<C: VmClock> {
     login: Option<LoginThread>,
     qemu: QemuProcess,
     limit: Duration,
-    clock: C,
-    is_restored: bool,
+    clock: PhantomData<C>,
 }
 
 impl<C: VmClock> RunningGuest<C> {
-    /// Waits until the state of a restored guest has arrived; it is stopped then.
-    fn await_state(&mut self) -> Result<(), VmError> {
+    /// Lets a restored guest go on, once its state has arrived: it is stopped then.
+    fn go_on(&mut self) -> Result<(), VmError> {
         let never = AtomicBool::new(false);
         snapshot::wait_until(&mut self.qemu, RESTORED_WITHIN, &never, |qemu| {
             Ok(qemu.execute("query-status", &json!({}))?["status"] != "inmigrate")
-        })
-    }
-
-    /// Lets a restored guest go on.
-    fn resumed(mut self) -> Result<Self, VmError> {
-        if self.is_restored {
-            self.await_state()?;
-            self.qemu.execute("cont", &json!({}))?;
-        }
-        Ok(self)
+        })?;
+        self.qemu.execute("cont", &json!({})).map(drop)
     }
 
     /// Waits for the guest's end and returns what it has sent. See [`Guest::run`].
@@ -383,11 +378,6 @@ impl<C: VmClock> RunningGuest<C> {
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.qemu.directory()
-    }
-
-    /// The clock that the guest runs by.
-    pub const fn clock(&self) -> &C {
-        &self.clock
     }
 }
 

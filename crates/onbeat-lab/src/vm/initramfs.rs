@@ -58,7 +58,7 @@ pub struct BootImage {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Initramfs<'k> {
-    kernel: &'k Kernel,
+    pub(super) kernel: &'k Kernel,
     archive: Archive,
     modules: Vec<String>,
     /// Modules that are not the kernel's, loaded last.

@@ -19,7 +19,7 @@ use super::leftover::GuestDirectory;
 use super::qmp::MonitorSocket;
 use super::{VmError, process};
 
-const PROGRAM: &str = "qemu-system-x86_64";
+pub(super) const QEMU: &str = "qemu-system-x86_64";
 /// The control socket in QEMU's working directory.
 pub(super) const SOCKET: &str = "qmp";
 /// QEMU's standard error.
@@ -39,7 +39,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// When QEMU is not installed or does not run.
 pub fn qemu_version() -> Result<String, VmError> {
-    let output = Command::new(PROGRAM)
+    let output = Command::new(QEMU)
         .arg("--version")
         .stdin(Stdio::null())
         .output()
@@ -69,7 +69,7 @@ impl QemuProcess {
         fs::write(&command_path, shell_line(arguments)).map_err(VmError::writing(&command_path))?;
         let errors_path = path.join(ERRORS);
         let errors = File::create(&errors_path).map_err(VmError::writing(&errors_path))?;
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(QEMU);
         command.args(arguments).current_dir(path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
 
@@ -88,8 +88,8 @@ impl QemuProcess {
             // QEMU's own message says more than the connection that its end has cut off.
             let status = if socket.is_err() { self.ended_soon()? } else { self.ended()? };
             if let Some(status) = status {
-                let (program, message) = (PROGRAM.to_owned(), self.last_error());
-                return Err(VmError::Qemu { program, status: status.to_string(), message });
+                let (status, message) = (status.to_string(), self.last_error());
+                return Err(VmError::Qemu { status, message });
             }
 
             self.socket = socket?;
@@ -202,10 +202,11 @@ impl Drop for QemuProcess {
 }
 
 fn not_started(error: &io::Error) -> VmError {
-    let program = PROGRAM.to_owned();
     match error.kind() {
-        io::ErrorKind::NotFound => VmError::ProgramMissing { program, package: "qemu-system-x86" },
-        _ => VmError::Qemu { program, status: "an error".to_owned(), message: error.to_string() },
+        io::ErrorKind::NotFound => {
+            VmError::ProgramMissing { program: QEMU.to_owned(), package: "qemu-system-x86" }
+        }
+        _ => VmError::Qemu { status: "an error".to_owned(), message: error.to_string() },
     }
 }
 
@@ -217,5 +218,5 @@ pub(super) fn split(line: &str) -> Vec<String> {
 /// QEMU's command as a line for a shell, to run the same guest by hand from its directory.
 pub(super) fn shell_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|argument| shell_word(&argument.to_string_lossy()));
-    format!("{PROGRAM} {}\n", words.collect::<Vec<_>>().join(" "))
+    format!("{QEMU} {}\n", words.collect::<Vec<_>>().join(" "))
 }

@@ -1,7 +1,7 @@
 //! What a guest is wired with: nothing, GPIO lines, or a second board.
 
 use super::initramfs::Initramfs;
-use super::kernel::{Kernel, PackageSource};
+use super::kernel::PackageSource;
 use super::{VmError, WorkDirectory};
 
 /// The module of cables between network namespaces.
@@ -12,7 +12,7 @@ const CABLES: &str = "veth";
 pub enum GuestWiring {
     #[default]
     None,
-    /// Two GPIO chips of eight lines, wired in pairs: see [`Kernel::gpio_wires`].
+    /// Two GPIO chips of eight lines, wired in pairs: see [`Kernel::gpio_wires`](super::Kernel::gpio_wires).
     Gpio,
     /// The same, and virtual cables: [`Job::second_board`](super::Job::second_board) has a second
     /// board at the other end of one.
@@ -23,11 +23,10 @@ impl Initramfs<'_> {
     /// Has the guest load the modules of a wiring. That of the GPIO chips is built on first use.
     ///
     /// # Errors
-    /// As [`Kernel::gpio_wires`].
+    /// As [`Kernel::gpio_wires`](super::Kernel::gpio_wires).
     pub fn wire(
         &mut self,
         wiring: GuestWiring,
-        kernel: &Kernel,
         work: &WorkDirectory,
         source: &PackageSource,
     ) -> Result<(), VmError> {
@@ -35,7 +34,7 @@ impl Initramfs<'_> {
             self.module(CABLES);
         }
         if wiring != GuestWiring::None {
-            self.foreign_module(kernel.gpio_wires(work, source)?);
+            self.foreign_module(self.kernel.gpio_wires(work, source)?);
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ fn boot(lab: &TestLab, package: &str) -> BootImage {
     let mut initramfs = Initramfs::new(&kernel, Path::new(BUSYBOX)).expect("an initramfs");
     initramfs.program("bin/onbeat", &lab.onbeat).expect("a static onbeat");
     initramfs
-        .wire(GuestWiring::TwoBoards, &kernel, &lab.work, &packages(&lab.work))
+        .wire(GuestWiring::TwoBoards, &lab.work, &packages(&lab.work))
         .expect("modules for two boards");
     initramfs.build(&lab.work).expect("an archive")
 }

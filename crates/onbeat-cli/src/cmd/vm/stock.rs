@@ -86,7 +86,7 @@ impl Stock {
         for module in modules {
             initramfs.module(module);
         }
-        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
+        initramfs.wire(wiring, &self.work, &self.source)?;
         Ok(initramfs.build(&self.work)?)
     }
 
