@@ -41,10 +41,14 @@ pub struct NetworkLab {
     controller: Namespace,
     _switches: Namespace,
     devices: Arc<Devices>,
-    addresses: Vec<SocketAddr>,
-    switches: usize,
-    built_in: Duration,
-    left_out: Vec<String>,
+    /// The addresses of the devices, in the order of their numbers.
+    pub addresses: Vec<SocketAddr>,
+    /// Number of switches, those in the members of chains among them.
+    pub switches: usize,
+    /// How long it took to build.
+    pub built_in: Duration,
+    /// What of the plan is not reproduced, as sentences.
+    pub left_out: Vec<String>,
 }
 
 /// The namespaces of a laboratory while it is built.
@@ -85,30 +89,6 @@ impl NetworkLab {
             built_in: begun.elapsed(),
             left_out,
         })
-    }
-
-    /// Returns the addresses of the devices, in the order of their numbers.
-    #[must_use]
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    /// Returns the number of switches, those in the members of chains among them.
-    #[must_use]
-    pub const fn switches(&self) -> usize {
-        self.switches
-    }
-
-    /// Returns how long it took to build.
-    #[must_use]
-    pub const fn built_in(&self) -> Duration {
-        self.built_in
-    }
-
-    /// Returns what of the plan is not reproduced, as sentences.
-    #[must_use]
-    pub fn left_out(&self) -> &[String] {
-        &self.left_out
     }
 
     /// Does `work` in the controller's namespace. Sockets that it opens, threads and processes that

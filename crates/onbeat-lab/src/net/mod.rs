@@ -10,7 +10,7 @@
 //! use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
 //!
 //! let lab = NetworkLab::build(&forty_devices(), LinkRates::Unlimited)?;
-//! assert_eq!(lab.addresses().len(), 40);
+//! assert_eq!(lab.addresses.len(), 40);
 //! let devices = lab.start_devices(None, None)?;
 //! let answered = lab.within_controller(|| { /* measure here */ })?;
 //! drop(devices);

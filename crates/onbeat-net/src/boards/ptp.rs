@@ -7,13 +7,15 @@
 use std::io::{self, BufRead, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::background::BackgroundThread;
 use onbeat::probe::ProbeError;
 use onbeat_record::PtpAccount;
 
@@ -90,13 +92,11 @@ struct PtpLog {
 pub struct PtpMonitor {
     log: Arc<Mutex<PtpLog>>,
     process: Pid,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<BackgroundThread>,
     socket: PathBuf,
 }
 
 impl PtpMonitor {
-    const NAME: &'static str = "onbeat-ptp";
-
     /// Starts `ptp4l` on a network interface.
     ///
     /// # Errors
@@ -116,9 +116,8 @@ impl PtpMonitor {
         let shared = log.clone();
         let (started, outcome) = sync_channel(1);
         // The kernel ends it with the thread that started it, which therefore reads it as well.
-        let body = move || read(command, &shared, &started);
-        let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
-        let thread = thread.map_err(PtpError::Start)?;
+        let body = move |_: &AtomicBool| read(command, &shared, &started);
+        let thread = BackgroundThread::start("onbeat-ptp", body).map_err(PtpError::Start)?;
         let gone = |_| PtpError::Start(io::Error::from(io::ErrorKind::BrokenPipe));
         let process = outcome.recv().map_err(gone)?.map_err(PtpError::Start)?;
         Ok(Self { log, process, thread: Some(thread), socket })
@@ -163,9 +162,7 @@ impl Drop for PtpMonitor {
         if !lock(&self.log).is_over {
             let _ = kill_process(self.process, Signal::TERM);
         }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        drop(self.thread.take());
         let _ = std::fs::remove_file(self.socket.with_extension(READ_ONLY));
         let _ = std::fs::remove_file(&self.socket);
     }

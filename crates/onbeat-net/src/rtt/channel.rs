@@ -91,7 +91,7 @@ pub(super) struct FateSender {
 /// The recorder's side.
 #[derive(Debug)]
 pub(super) struct FateReceiver {
-    queue: HandOverReceiver<PacketFate>,
+    pub(super) queue: HandOverReceiver<PacketFate>,
     pub(super) counters: Arc<SocketCounters>,
 }
 
@@ -128,13 +128,6 @@ impl FateSender {
     }
 }
 
-impl FateReceiver {
-    /// Returns what has been passed on since the last call.
-    pub(super) fn take(&mut self) -> &[PacketFate] {
-        self.queue.take()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +148,7 @@ mod tests {
             sender.put(PacketFate { device: None, ..FATE });
             assert_eq!(sender.counters.unrecorded.load(Ordering::Relaxed), 2 + 3);
             assert!(sender.flush());
-            assert_eq!(receiver.take().len(), room);
+            assert_eq!(receiver.queue.take().len(), room);
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct RoundTripCompanion {
 impl RoundTripCompanion {
     fn count(&mut self, recorder: &mut Recorder) {
         let devices = self.targets.len();
-        for fate in self.fates.take() {
+        for fate in self.fates.queue.take() {
             if let (Some(cycles), Some(device), Some(cycle)) =
                 (&mut self.cycles, fate.device, fate.answered_cycle)
             {

@@ -48,13 +48,13 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let lab = NetworkLab::build(&network, rates)?;
     advise(Tone::Plain, &wrapped(&greeting(&lab, rates), columns()));
-    for sentence in lab.left_out() {
+    for sentence in &lab.left_out {
         advise(Tone::Careful, &wrapped(sentence, columns()));
     }
 
     let priority = (options.priority > 0).then_some(DEVICE_PRIORITY);
     let _devices = lab.start_devices(priority, options.cpu)?;
-    let addresses: Vec<String> = lab.addresses().iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = lab.addresses.iter().map(ToString::to_string).collect();
     let mut verdict = ExitVerdict::Pass;
     for period_ns in &options.periods {
         if interruptions.stop.load(Ordering::Relaxed) {
@@ -71,7 +71,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
 }
 
 fn greeting(lab: &NetworkLab, rates: LinkRates) -> String {
-    let switches = match lab.switches() {
+    let switches = match lab.switches {
         1 => "1 switch".to_owned(),
         count => format!("{count} switches"),
     };
@@ -81,8 +81,8 @@ fn greeting(lab: &NetworkLab, rates: LinkRates) -> String {
     };
     format!(
         "{} devices and {switches} in network namespaces, {links}; built in {:.2} s, and gone with this process",
-        lab.addresses().len(),
-        lab.built_in().as_secs_f64()
+        lab.addresses.len(),
+        lab.built_in.as_secs_f64()
     )
 }
 

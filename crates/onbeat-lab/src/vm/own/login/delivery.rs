@@ -130,23 +130,22 @@ impl GuestConsole<'_> {
 
     /// What stands behind a word that was said.
     fn rest_of_line(&mut self) -> Result<String, LoginError> {
+        self.read_until(|console| Some(console.seen.split_once('\n')?.0.trim().to_owned()))
+    }
+
+    fn wait_for(&mut self, word: &str) -> Result<(), LoginError> {
+        self.read_until(|console| console.has_said(word).then_some(()))
+    }
+
+    fn read_until<T>(&mut self, found: impl Fn(&mut Self) -> Option<T>) -> Result<T, LoginError> {
         let since = Instant::now();
         loop {
-            if let Some((line, _)) = self.seen.split_once('\n') {
-                return Ok(line.trim().to_owned());
+            if let Some(found) = found(self) {
+                return Ok(found);
             }
             self.check_patience(since)?;
             self.read()?;
         }
-    }
-
-    fn wait_for(&mut self, word: &str) -> Result<(), LoginError> {
-        let since = Instant::now();
-        while !self.has_said(word) {
-            self.check_patience(since)?;
-            self.read()?;
-        }
-        Ok(())
     }
 
     /// Whether the guest has said it; what came before is done with then.
