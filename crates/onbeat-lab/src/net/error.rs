@@ -2,7 +2,6 @@
 
 use std::io;
 
-use onbeat_net::device::DeviceError;
 use onbeat_net::plan::NetPlanError;
 
 /// Why a laboratory cannot be built or used.
@@ -58,9 +57,6 @@ pub enum NetworkLabError {
         /// As many as fit.
         most: u64,
     },
-    /// The devices cannot answer.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
     /// The thread of the devices cannot be started.
     #[error("cannot start the thread of the devices: {0}")]
     Thread(io::Error),
