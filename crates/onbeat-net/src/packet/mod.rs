@@ -10,9 +10,11 @@
 
 mod bodies;
 mod edge;
-pub(crate) mod fields;
+mod fields;
 
 use std::fmt;
+
+use onbeat_record::run_dir::RUN_FILE_ENDING;
 
 pub use self::bodies::{ActuatorCommand, ActuatorFeedback, ActuatorMode, IoCommand, IoFeedback};
 pub use self::edge::{EdgeCommand, EdgeReport};
@@ -90,27 +92,23 @@ impl PacketKind {
     }
 }
 
-/// Why bytes are not a message.
+/// Why bytes are not a message, nor a datagram of a run's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// They end within the header.
-    #[error("{bytes} bytes, a header has {HEADER_BYTES}")]
+    #[error("{bytes} bytes, a header has {header}")]
     Short {
         /// Number of bytes.
         bytes: usize,
+        /// Bytes of a header.
+        header: usize,
     },
-    /// They do not begin with [`MAGIC`].
-    #[error("begins with {found:02x?}, not with ONBT")]
-    Magic {
-        /// The first four bytes.
-        found: [u8; 4],
-    },
+    /// They do not begin as they have to.
+    #[error("begins with {found:02x?}, not with {}", .wanted.escape_ascii())]
+    Magic { found: [u8; 4], wanted: [u8; 4] },
     /// They are of another version.
-    #[error("version {found}, this program reads version {VERSION}")]
-    Version {
-        /// As stated.
-        found: u8,
-    },
+    #[error("version {found}, this program reads version {wanted}")]
+    Version { found: u8, wanted: u8 },
     /// The kind has no meaning.
     #[error("kind {found} is not defined")]
     UnknownKind {
@@ -120,9 +118,17 @@ pub enum PacketError {
     /// The stated length is not that of the datagram.
     #[error("states {stated} bytes and has {bytes}")]
     Length {
-        stated: u16,
+        stated: u32,
         /// Number of bytes.
         bytes: usize,
+    },
+    /// The name in a log is not one of a run file in a directory.
+    #[error(
+        "the name of {bytes} bytes is not RUN/FILE{RUN_FILE_ENDING} of letters, digits, `.`, `-` and `_`"
+    )]
+    Name {
+        /// As stated.
+        bytes: u8,
     },
     /// The body is not as long as its kind's.
     #[error("a body of {bytes} bytes, {kind:?} has {wanted}")]
@@ -214,22 +220,10 @@ impl WireHeader {
 /// # Ok::<(), packet::PacketError>(())
 /// ```
 pub fn decode(message: &[u8]) -> Result<(WireHeader, PacketBody<'_>), PacketError> {
-    let Some((head, rest)) = message.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(PacketError::Short { bytes: message.len() });
-    };
-    let fields = Fields(head);
-    if fields.array(0) != MAGIC {
-        return Err(PacketError::Magic { found: fields.array(0) });
-    }
-    if head[4] != VERSION {
-        return Err(PacketError::Version { found: head[4] });
-    }
-    let kind =
-        PacketKind::from_number(head[5]).ok_or(PacketError::UnknownKind { found: head[5] })?;
-    let stated = fields.u16(48);
-    if usize::from(stated) != message.len() {
-        return Err(PacketError::Length { stated, bytes: message.len() });
-    }
+    let (fields, rest) = head::<HEADER_BYTES>(message, MAGIC, VERSION)?;
+    let found = fields.0[5];
+    let kind = PacketKind::from_number(found).ok_or(PacketError::UnknownKind { found })?;
+    check_length(message, fields.u16(48).into())?;
     if let Some(wanted) = kind.body_bytes().filter(|wanted| *wanted != rest.len()) {
         return Err(PacketError::Body { kind, bytes: rest.len(), wanted });
     }
@@ -245,6 +239,28 @@ pub fn decode(message: &[u8]) -> Result<(WireHeader, PacketBody<'_>), PacketErro
         lifetime_us: fields.u32(44),
     };
     Ok((header, PacketBody::decode(kind, rest)?))
+}
+
+/// Returns a header of `N` bytes, of which the fifth is the version, and what stands behind it.
+pub(crate) fn head<const N: usize>(
+    message: &[u8],
+    magic: [u8; 4],
+    version: u8,
+) -> Result<(Fields<'_>, &[u8]), PacketError> {
+    let (head, rest) = message
+        .split_first_chunk::<N>()
+        .ok_or(PacketError::Short { bytes: message.len(), header: N })?;
+    let fields = Fields(head);
+    match (fields.array::<4>(0), head[4]) {
+        (found, _) if found != magic => Err(PacketError::Magic { found, wanted: magic }),
+        (_, found) if found != version => Err(PacketError::Version { found, wanted: version }),
+        _ => Ok((fields, rest)),
+    }
+}
+
+pub(crate) fn check_length(message: &[u8], stated: u32) -> Result<(), PacketError> {
+    let bytes = message.len();
+    if stated as usize == bytes { Ok(()) } else { Err(PacketError::Length { stated, bytes }) }
 }
 
 /// What stands behind a header.

@@ -2,7 +2,7 @@
 //!
 //! `include/onbeat_net.h` specifies them to the byte. All numbers are little-endian.
 
-use crate::packet::fields::Fields;
+use crate::packet::{self, PacketError};
 use onbeat_record::run_dir::RUN_FILE_ENDING;
 
 /// The port of a logging server.
@@ -21,50 +21,6 @@ const RECEIPT: u8 = 2;
 const BEGINS_LINE: u8 = 1;
 const IS_LAST: u8 = 2;
 const WANTS_RECEIPT: u8 = 4;
-
-/// Why bytes are not a datagram of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LogWireError {
-    /// They end within the header.
-    #[error("{bytes} bytes, a header has {LOG_HEADER_BYTES}")]
-    Short {
-        /// Number of bytes.
-        bytes: usize,
-    },
-    /// They do not begin with [`LOG_MAGIC`].
-    #[error("begins with {found:02x?}, not with ONBL")]
-    Magic {
-        /// The first four bytes.
-        found: [u8; 4],
-    },
-    /// They are of another version.
-    #[error("version {found}, this program reads version {LOG_VERSION}")]
-    Version {
-        /// As stated.
-        found: u8,
-    },
-    /// The kind has no meaning.
-    #[error("kind {found} is not defined")]
-    UnknownKind {
-        /// As stated.
-        found: u8,
-    },
-    /// The stated length is not that of the datagram.
-    #[error("states {stated} bytes and has {bytes}")]
-    Length {
-        stated: u32,
-        /// Number of bytes.
-        bytes: usize,
-    },
-    /// The name is not one of a run file in a directory.
-    #[error(
-        "the name of {bytes} bytes is not RUN/FILE{RUN_FILE_ENDING} of letters, digits, `.`, `-` and `_`"
-    )]
-    Name {
-        /// As stated.
-        bytes: u8,
-    },
-}
 
 /// A datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,24 +117,11 @@ impl Head {
 /// Decodes a datagram.
 ///
 /// # Errors
-/// [`LogWireError`], the first rule that the bytes violate.
-pub fn decode(message: &[u8]) -> Result<LogMessage<'_>, LogWireError> {
-    let Some((head, rest)) = message.split_first_chunk::<LOG_HEADER_BYTES>() else {
-        return Err(LogWireError::Short { bytes: message.len() });
-    };
-    let fields = Fields(head);
-    let [version, kind, state, name] = fields.array::<4>(4);
-    if fields.array(0) != LOG_MAGIC {
-        return Err(LogWireError::Magic { found: fields.array(0) });
-    }
-    if version != LOG_VERSION {
-        return Err(LogWireError::Version { found: version });
-    }
-    let stated = fields.u32(12);
-    if stated as usize != message.len() {
-        return Err(LogWireError::Length { stated, bytes: message.len() });
-    }
-
+/// [`PacketError`], the first rule that the bytes violate.
+pub fn decode(message: &[u8]) -> Result<LogMessage<'_>, PacketError> {
+    let (fields, rest) = packet::head::<LOG_HEADER_BYTES>(message, LOG_MAGIC, LOG_VERSION)?;
+    packet::check_length(message, fields.u32(12))?;
+    let [_, kind, state, name] = fields.array(4);
     let session = fields.u32(8);
     let [number, second, third] = [16, 24, 32].map(|at| fields.u64(at));
     match kind {
@@ -200,14 +143,14 @@ pub fn decode(message: &[u8]) -> Result<LogMessage<'_>, LogWireError> {
             let receipt = LogReceipt { session, number, received: second, without_room: third };
             Ok(LogMessage::Receipt(receipt))
         }
-        found => Err(LogWireError::UnknownKind { found }),
+        found => Err(PacketError::UnknownKind { found }),
     }
 }
 
-fn named(rest: &[u8], bytes: u8) -> Result<(&str, &[u8]), LogWireError> {
+fn named(rest: &[u8], bytes: u8) -> Result<(&str, &[u8]), PacketError> {
     let split = rest.split_at_checked(usize::from(bytes));
     let named = split.and_then(|(name, rest)| Some((std::str::from_utf8(name).ok()?, rest)));
-    named.filter(|(name, _)| is_name(name)).ok_or(LogWireError::Name { bytes })
+    named.filter(|(name, _)| is_name(name)).ok_or(PacketError::Name { bytes })
 }
 
 /// Returns whether a name is `RUN/FILE.onbeat.hlog` and names nothing outside of one directory.

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use onbeat_net::address::AddressRange;
+use onbeat_net::packet::PacketError;
 use onbeat_net::run_log::assembly::{MOST_EARLY, RunAssembly};
-use onbeat_net::run_log::wire::{self, LogMessage, LogPart, LogReceipt, LogWireError};
+use onbeat_net::run_log::wire::{self, LogMessage, LogPart, LogReceipt};
 use onbeat_net::run_log::{LogServer, LogServerOptions, LogShipment, LogShipper, ShippedRun};
 use proptest::prelude::*;
 
@@ -159,7 +160,7 @@ fn every_field_comes_back_and_names_lead_nowhere_else() {
         let mut message = Vec::new();
         LogPart { name, ..sent }.write(&mut message);
         let bytes = name.len() as u8;
-        assert_eq!(wire::decode(&message), Err(LogWireError::Name { bytes }), "{name}");
+        assert_eq!(wire::decode(&message), Err(PacketError::Name { bytes }), "{name}");
     }
 }
 

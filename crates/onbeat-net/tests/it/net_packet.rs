@@ -136,9 +136,9 @@ fn bytes_that_are_not_a_message_violate_a_named_rule() {
     };
     let length = good.len();
     let cases = [
-        (good[..55].to_vec(), PacketError::Short { bytes: 55 }),
-        (with(0, b'X'), PacketError::Magic { found: *b"XNBT" }),
-        (with(4, 2), PacketError::Version { found: 2 }),
+        (good[..55].to_vec(), PacketError::Short { bytes: 55, header: 56 }),
+        (with(0, b'X'), PacketError::Magic { found: *b"XNBT", wanted: packet::MAGIC }),
+        (with(4, 2), PacketError::Version { found: 2, wanted: packet::VERSION }),
         (with(5, 0), PacketError::UnknownKind { found: 0 }),
         (with(5, 9), PacketError::UnknownKind { found: 9 }),
         (good[..length - 1].to_vec(), PacketError::Length { stated: 65, bytes: 64 }),
