@@ -8,83 +8,146 @@ use serde::{Deserialize, Serialize};
 use crate::near_word::{did_you_mean, nearest};
 use onbeat_cause::CauseKind;
 
-/// A fault: a cause of lateness that can be injected.
-///
-/// ```
-/// use onbeat::cause::CauseKind;
-/// use onbeat::inject::Fault;
-///
-/// let fault: Fault = "page-faults".parse()?;
-/// assert_eq!(fault.cause(), CauseKind::PageFault);
-/// # Ok::<(), onbeat::inject::UnknownFault>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fault {
+/// Makes the faults from one list: of each what it is, its word on the command line and in files, and a
+/// sentence for the help that says what it does.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $fault:ident $word:literal $sentence:literal,)*) => {
+        /// A fault: a cause of lateness that can be injected.
+        ///
+        /// ```
+        /// use onbeat::cause::CauseKind;
+        /// use onbeat::inject::Fault;
+        ///
+        /// let fault: Fault = "page-faults".parse()?;
+        /// assert_eq!(fault.cause(), CauseKind::PageFault);
+        /// # Ok::<(), onbeat::inject::UnknownFault>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Fault {
+            $($(#[$doc])* $fault,)*
+        }
+
+        impl Fault {
+            /// All faults, in the order of the help.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$fault),*];
+
+            /// Returns the word used on the command line and in files.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$fault => $word,)*
+                }
+            }
+
+            /// Returns a sentence for the help that says what the fault does.
+            #[must_use]
+            pub const fn describe(self) -> &'static str {
+                match self {
+                    $(Self::$fault => $sentence,)*
+                }
+            }
+        }
+    };
+}
+
+faults! {
     /// A signal stops the loop's process, another one continues it.
-    StopSignal,
+    StopSignal "stop_signal"
+        "Stops the loop's process with SIGSTOP before a release, continues it after the time.",
     /// A thread of the same priority holds the loop's CPU.
-    EqualPriorityHog,
+    EqualPriorityHog "equal_priority_hog"
+        "A thread of the loop's own priority keeps its CPU busy from before a release on.",
     /// Received packets are processed on the loop's CPU.
-    SoftirqFlood,
+    SoftirqFlood "softirq_flood"
+        "Broadcast packets on the loopback keep the loop's CPU in receive processing.",
     /// Thousands of timers expire in one interrupt on the loop's CPU.
-    InterruptLoad,
+    InterruptLoad "interrupt_load"
+        "Thousands of timers expire in one timer interrupt, just before a release.",
     /// Another CPU sends interrupts to the loop's CPU without a pause.
-    IpiStorm,
+    IpiStorm "ipi_storm"
+        "Another CPU interrupts the loop's CPU without a pause (membarrier).",
     /// A cycle accesses memory that is not present yet.
-    PageFaults,
+    PageFaults "page_faults"
+        "A cycle touches fresh pages for the time, as code without locked memory does.",
     /// Real-time threads use up the CPU's share for real time.
-    RtThrottling,
+    RtThrottling "rt_throttling"
+        "A real-time thread below the loop uses the CPU until the kernel stops real time there.",
     /// A starved ordinary thread gets its minimum share of the CPU.
-    FairServer,
+    FairServer "fair_server"
+        "A real-time thread starves an ordinary one until the kernel's fair server steps in.",
     /// The loop's thread is moved to another CPU and back.
-    ForcedMigration,
+    ForcedMigration "forced_migration"
+        "Moves the loop's thread to another CPU before a release, and back after it.",
     /// The CPU sleeps deeply before a release.
-    DeepIdle,
+    DeepIdle "deep_idle"
+        "Watches for releases that wake the CPU from a deep idle state.",
     /// A cycle works beyond the next release.
-    OwnOverrun,
+    OwnOverrun "own_overrun"
+        "A cycle of the loop works for the time beyond its next release.",
     /// A system call on the loop's CPU does not yield.
-    KernelSection,
+    KernelSection "kernel_section"
+        "A poll() of thousands of descriptors keeps the loop's CPU in the kernel.",
     /// A cycle waits for a lock that another thread holds.
-    LockWait,
+    LockWait "lock_wait"
+        "A cycle waits for a lock that a thread on another CPU holds for the time.",
     /// A cycle waits for a lock whose holder is kept off its CPU.
-    LockHolderKeptOff,
+    LockHolderKeptOff "lock_holder_kept_off"
+        "The same, while a real-time thread keeps the lock's holder off its CPU.",
     /// A cycle waits for the answer of another thread.
-    ReplyWait,
+    ReplyWait "reply_wait"
+        "A cycle asks another thread and waits for the answer, which takes the time.",
     /// A cycle sleeps during its work.
-    SleepInWork,
+    SleepInWork "sleep_in_work"
+        "A cycle sleeps for the time in the middle of its work.",
     /// A cycle waits until a file is on the disk.
-    DiskWait,
+    DiskWait "disk_wait"
+        "A cycle writes to the disk without the page cache (O_DIRECT) for this long.",
     /// A cycle reads a mapped file whose pages are not in memory.
-    MajorFaults,
+    MajorFaults "major_faults"
+        "A cycle reads a mapped file that is not in memory, page by page for the time.",
     /// A cycle writes to copy-on-write memory.
-    CopyOnWrite,
+    CopyOnWrite "copy_on_write"
+        "A cycle writes to pages that the kernel copies at the first write, for the time.",
     /// A thread of higher priority holds the loop's CPU.
-    HigherPriorityHog,
+    HigherPriorityHog "higher_priority_hog"
+        "A thread of higher priority than the loop's keeps its CPU busy from before a release on.",
     /// A SCHED_DEADLINE thread holds the loop's CPU.
-    DeadlineHog,
+    DeadlineHog "deadline_hog"
+        "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on.",
     /// Another ordinary thread holds the CPU of an ordinary loop.
-    OrdinaryHog,
+    OrdinaryHog "ordinary_hog"
+        "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice.",
     /// A system call holds a spin lock on the loop's CPU.
-    SpinLockSection,
+    SpinLockSection "spin_lock_section"
+        "A fcntl() on the loop's CPU looks through thousands of file locks under a spin lock.",
     /// Kernel code on the loop's CPU keeps interrupts off.
-    InterruptsOff,
+    InterruptsOff "interrupts_off"
+        "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program).",
     /// The interrupt of the loop's own timer takes long.
-    TimerInterrupt,
+    TimerInterrupt "timer_interrupt"
+        "The interrupt of the loop's own timer takes the time before it wakes the loop (BPF).",
     /// One softirq on the loop's CPU takes long.
-    SlowSoftirq,
+    SlowSoftirq "slow_softirq"
+        "One received packet keeps the loop's CPU in its softirq for the time (BPF).",
     /// One interrupt from another CPU takes long.
-    SlowIpi,
+    SlowIpi "slow_ipi"
+        "One interrupt from another CPU takes the time on the loop's CPU (BPF).",
     /// The CPU quota of the loop's cgroup is used up.
-    CpuQuota,
+    CpuQuota "cpu_quota"
+        "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time.",
     /// The loop's cgroup is frozen.
-    CgroupFreezer,
+    CgroupFreezer "cgroup_freezer"
+        "Puts the loop's thread into a cgroup and freezes that for the time.",
     /// A debugger stops the loop's thread.
-    PtraceStop,
+    PtraceStop "ptrace_stop"
+        "Stops the loop's thread as a debugger does (ptrace), then resumes it.",
     /// The thread of a network card's interrupt runs on the loop's CPU.
-    ThreadedInterrupt,
+    ThreadedInterrupt "threaded_interrupt"
+        "The thread of a network card's interrupt takes the time for a frame of another card.",
     /// A cycle waits for a lock of the kernel that a thread of lower priority holds.
-    KernelLockWait,
+    KernelLockWait "kernel_lock_wait"
+        "A cycle waits for a kernel lock that a preempted thread of lower priority holds.",
 }
 
 /// Where a fault comes from.
@@ -116,87 +179,6 @@ pub struct UnknownFault {
 }
 
 impl Fault {
-    /// All faults, in the order of the help.
-    pub const ALL: [Self; 32] = [
-        Self::StopSignal,
-        Self::EqualPriorityHog,
-        Self::SoftirqFlood,
-        Self::InterruptLoad,
-        Self::IpiStorm,
-        Self::PageFaults,
-        Self::RtThrottling,
-        Self::FairServer,
-        Self::ForcedMigration,
-        Self::DeepIdle,
-        Self::OwnOverrun,
-        Self::KernelSection,
-        Self::LockWait,
-        Self::LockHolderKeptOff,
-        Self::ReplyWait,
-        Self::SleepInWork,
-        Self::DiskWait,
-        Self::MajorFaults,
-        Self::CopyOnWrite,
-        Self::HigherPriorityHog,
-        Self::DeadlineHog,
-        Self::OrdinaryHog,
-        Self::SpinLockSection,
-        Self::InterruptsOff,
-        Self::TimerInterrupt,
-        Self::SlowSoftirq,
-        Self::SlowIpi,
-        Self::CpuQuota,
-        Self::CgroupFreezer,
-        Self::PtraceStop,
-        Self::ThreadedInterrupt,
-        Self::KernelLockWait,
-    ];
-
-    /// Returns the word used on the command line and in files.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::StopSignal => "stop_signal",
-            Self::EqualPriorityHog => "equal_priority_hog",
-            Self::SoftirqFlood => "softirq_flood",
-            Self::InterruptLoad => "interrupt_load",
-            Self::IpiStorm => "ipi_storm",
-            Self::PageFaults => "page_faults",
-            Self::RtThrottling => "rt_throttling",
-            Self::FairServer => "fair_server",
-            Self::ForcedMigration => "forced_migration",
-            Self::DeepIdle => "deep_idle",
-            Self::OwnOverrun => "own_overrun",
-            Self::KernelSection => "kernel_section",
-            Self::LockWait => "lock_wait",
-            Self::LockHolderKeptOff => "lock_holder_kept_off",
-            Self::ReplyWait => "reply_wait",
-            Self::SleepInWork => "sleep_in_work",
-            Self::DiskWait => "disk_wait",
-            Self::MajorFaults => "major_faults",
-            Self::CopyOnWrite => "copy_on_write",
-            Self::HigherPriorityHog => "higher_priority_hog",
-            Self::DeadlineHog => "deadline_hog",
-            Self::OrdinaryHog => "ordinary_hog",
-            Self::SpinLockSection => "spin_lock_section",
-            Self::InterruptsOff => "interrupts_off",
-            Self::TimerInterrupt => "timer_interrupt",
-            Self::SlowSoftirq => "slow_softirq",
-            Self::SlowIpi => "slow_ipi",
-            Self::CpuQuota => "cpu_quota",
-            Self::CgroupFreezer => "cgroup_freezer",
-            Self::PtraceStop => "ptrace_stop",
-            Self::ThreadedInterrupt => "threaded_interrupt",
-            Self::KernelLockWait => "kernel_lock_wait",
-        }
-    }
-
-    /// Returns a sentence for the help that says what the fault does.
-    #[must_use]
-    pub const fn describe(self) -> &'static str {
-        DESCRIPTIONS[self as usize].1
-    }
-
     /// Returns the cause that a report should name for this fault.
     #[must_use]
     pub const fn cause(self) -> CauseKind {
@@ -310,125 +292,8 @@ impl Fault {
     }
 }
 
-/// What each fault does, as a sentence of the help, in the order of [`Fault::ALL`].
-const DESCRIPTIONS: [(Fault, &str); Fault::ALL.len()] = [
-    (
-        Fault::StopSignal,
-        "Stops the loop's process with SIGSTOP before a release, continues it after the time.",
-    ),
-    (
-        Fault::EqualPriorityHog,
-        "A thread of the loop's own priority keeps its CPU busy from before a release on.",
-    ),
-    (
-        Fault::SoftirqFlood,
-        "Broadcast packets on the loopback keep the loop's CPU in receive processing.",
-    ),
-    (
-        Fault::InterruptLoad,
-        "Thousands of timers expire in one timer interrupt, just before a release.",
-    ),
-    (Fault::IpiStorm, "Another CPU interrupts the loop's CPU without a pause (membarrier)."),
-    (
-        Fault::PageFaults,
-        "A cycle touches fresh pages for the time, as code without locked memory does.",
-    ),
-    (
-        Fault::RtThrottling,
-        "A real-time thread below the loop uses the CPU until the kernel stops real time there.",
-    ),
-    (
-        Fault::FairServer,
-        "A real-time thread starves an ordinary one until the kernel's fair server steps in.",
-    ),
-    (
-        Fault::ForcedMigration,
-        "Moves the loop's thread to another CPU before a release, and back after it.",
-    ),
-    (Fault::DeepIdle, "Watches for releases that wake the CPU from a deep idle state."),
-    (Fault::OwnOverrun, "A cycle of the loop works for the time beyond its next release."),
-    (
-        Fault::KernelSection,
-        "A poll() of thousands of descriptors keeps the loop's CPU in the kernel.",
-    ),
-    (Fault::LockWait, "A cycle waits for a lock that a thread on another CPU holds for the time."),
-    (
-        Fault::LockHolderKeptOff,
-        "The same, while a real-time thread keeps the lock's holder off its CPU.",
-    ),
-    (
-        Fault::ReplyWait,
-        "A cycle asks another thread and waits for the answer, which takes the time.",
-    ),
-    (Fault::SleepInWork, "A cycle sleeps for the time in the middle of its work."),
-    (
-        Fault::DiskWait,
-        "A cycle writes to the disk without the page cache (O_DIRECT) for this long.",
-    ),
-    (
-        Fault::MajorFaults,
-        "A cycle reads a mapped file that is not in memory, page by page for the time.",
-    ),
-    (
-        Fault::CopyOnWrite,
-        "A cycle writes to pages that the kernel copies at the first write, for the time.",
-    ),
-    (
-        Fault::HigherPriorityHog,
-        "A thread of higher priority than the loop's keeps its CPU busy from before a release on.",
-    ),
-    (
-        Fault::DeadlineHog,
-        "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on.",
-    ),
-    (
-        Fault::OrdinaryHog,
-        "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice.",
-    ),
-    (
-        Fault::SpinLockSection,
-        "A fcntl() on the loop's CPU looks through thousands of file locks under a spin lock.",
-    ),
-    (
-        Fault::InterruptsOff,
-        "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program).",
-    ),
-    (
-        Fault::TimerInterrupt,
-        "The interrupt of the loop's own timer takes the time before it wakes the loop (BPF).",
-    ),
-    (
-        Fault::SlowSoftirq,
-        "One received packet keeps the loop's CPU in its softirq for the time (BPF).",
-    ),
-    (Fault::SlowIpi, "One interrupt from another CPU takes the time on the loop's CPU (BPF)."),
-    (
-        Fault::CpuQuota,
-        "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time.",
-    ),
-    (Fault::CgroupFreezer, "Puts the loop's thread into a cgroup and freezes that for the time."),
-    (Fault::PtraceStop, "Stops the loop's thread as a debugger does (ptrace), then resumes it."),
-    (
-        Fault::ThreadedInterrupt,
-        "The thread of a network card's interrupt takes the time for a frame of another card.",
-    ),
-    (
-        Fault::KernelLockWait,
-        "A cycle waits for a kernel lock that a preempted thread of lower priority holds.",
-    ),
-];
-
-// A fault finds its sentence by its number.
-const _: () = {
-    let mut number = 0;
-    while number < DESCRIPTIONS.len() {
-        assert!(DESCRIPTIONS[number].0 as usize == number);
-        number += 1;
-    }
-};
-
 /// All words as the help lists them.
-fn typed_words() -> [String; 32] {
+fn typed_words() -> [String; Fault::ALL.len()] {
     Fault::ALL.map(|fault| fault.word().replace('_', "-"))
 }
 
