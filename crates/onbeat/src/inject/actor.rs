@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::error::Error;
 use super::fault::Fault;
+use super::injector_thread::InjectorThread;
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::thread::{Grant, ThreadRequest};
@@ -39,87 +40,43 @@ pub(super) trait Disturb: Send {
     fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord>;
 }
 
-/// A handle of the injector's thread, which ends it on drop.
-#[derive(Debug)]
-pub(super) struct Actor {
-    thread: Option<JoinHandle<()>>,
-    over: Arc<AtomicBool>,
-}
-
 /// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
 /// The last part of a wait, in nanoseconds, is an uninterruptible sleep on the clock; before that
 /// the thread can be ended.
 const LAST_SLEEP_NS: u64 = 2_000_000;
 
-impl Actor {
-    /// Starts the thread and waits until it is ready.
-    pub(super) fn start(
-        plan: InjectionPlan,
-        log: Arc<LogBuffer>,
-        dose: Dose,
-        mut disturber: Box<dyn Disturb>,
-    ) -> Result<Self, Error> {
-        let over = Arc::new(AtomicBool::new(false));
-        let (ready_sender, ready_receiver) = channel();
-        let mut actor_loop = ActorLoop { plan, log, dose, over: over.clone() };
-        let body = move || {
-            let off_the_loop = ThreadRequest {
-                cpu: other_cpu(actor_loop.plan.target.cpu),
-                ..ThreadRequest::default()
-            };
-            // Slow preparation comes before the thread moves to its CPU.
-            apply_request(off_the_loop);
-            if actor_loop.prepare(disturber.as_mut(), &ready_sender) {
-                actor_loop.run(disturber.as_mut());
-            }
-
-            // Releasing thousands of file locks takes a kernel section as long as an injection, and
-            // the last release aimed at may not have come yet.
-            apply_request(off_the_loop);
-        };
-
-        let thread = thread::Builder::new()
-            .name("onbeat-inject".to_owned())
-            .spawn(body)
-            .map_err(Error::Thread)?;
-        let mut actor = Self { thread: Some(thread), over };
-        match ready_receiver.recv() {
-            Ok(ready) => ready.map(|()| actor),
-            Err(_) => {
-                actor.end();
-                Err(Error::Panicked)
-            }
+/// Starts the injector's thread and waits until it is ready. It ends after the current injection.
+pub(super) fn start(
+    plan: InjectionPlan,
+    log: Arc<LogBuffer>,
+    dose: Dose,
+    mut disturber: Box<dyn Disturb>,
+) -> Result<InjectorThread, Error> {
+    let off_the_loop =
+        ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() };
+    let (ready_sender, ready_receiver) = channel();
+    let actor_loop = ActorLoop { plan, log, dose };
+    let body = move |over: &AtomicBool| {
+        if actor_loop.prepare(disturber.as_mut(), &ready_sender) {
+            actor_loop.run(disturber.as_mut(), over);
         }
-    }
 
-    /// Whether all injections are done.
-    pub(super) fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
+        // Releasing thousands of file locks takes a kernel section as long as an injection, and
+        // the last release aimed at may not have come yet.
+        apply_request(off_the_loop);
+    };
 
-    /// Ends the thread after the current injection.
-    pub(super) fn end(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A panic is a bug; the log up to it is still valid.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Actor {
-    fn drop(&mut self) {
-        self.end();
-    }
+    // Slow preparation comes before the thread moves to its CPU.
+    let thread = InjectorThread::start(off_the_loop, body)?;
+    // A thread that panics closes the channel without a word.
+    ready_receiver.recv().map_err(|_| Error::Panicked)?.map(|()| thread)
 }
 
 struct ActorLoop {
     plan: InjectionPlan,
     log: Arc<LogBuffer>,
     dose: Dose,
-    over: Arc<AtomicBool>,
 }
 
 impl ActorLoop {
@@ -139,13 +96,13 @@ impl ActorLoop {
         is_ready
     }
 
-    fn run(&mut self, disturber: &mut dyn Disturb) {
+    fn run(&self, disturber: &mut dyn Disturb, over: &AtomicBool) {
         let lead_ns = disturber.lead_ns(&self.plan);
         let mut earliest = Monotonic.now().plus_ns(START_NS.max(lead_ns));
         while !self.log.is_over() {
             let aim = self.plan.aim(earliest);
             earliest = aim.wake_up.plus_ns(self.plan.every_ns);
-            if !self.sleep_until(aim.wake_up.minus_ns(lead_ns)) {
+            if !sleep_unless_over(aim.wake_up.minus_ns(lead_ns), over) {
                 return;
             }
 
@@ -169,25 +126,25 @@ impl ActorLoop {
             earliest = earliest.max(Monotonic.now().plus_ns(lead_ns + LAST_SLEEP_NS));
         }
     }
+}
 
-    /// Sleeps until `wake_up`; `false` if the injector ended before.
-    fn sleep_until(&self, wake_up: Instant) -> bool {
-        loop {
-            if self.over.load(Ordering::Relaxed) {
-                return false;
-            }
-
-            let left_ns = wake_up.ns_since(Monotonic.now());
-            if left_ns <= LAST_SLEEP_NS {
-                break;
-            }
-
-            thread::park_timeout(Duration::from_nanos(left_ns - LAST_SLEEP_NS / 2));
+/// Sleeps until `wake_up`; `false` if the injector ended before.
+fn sleep_unless_over(wake_up: Instant, over: &AtomicBool) -> bool {
+    loop {
+        if over.load(Ordering::Relaxed) {
+            return false;
         }
 
-        sleep_until(wake_up);
-        true
+        let left_ns = wake_up.ns_since(Monotonic.now());
+        if left_ns <= LAST_SLEEP_NS {
+            break;
+        }
+
+        thread::park_timeout(Duration::from_nanos(left_ns - LAST_SLEEP_NS / 2));
     }
+
+    sleep_until(wake_up);
+    true
 }
 
 /// Applies `request` to the calling thread as far as permitted. A refusal only makes the thread

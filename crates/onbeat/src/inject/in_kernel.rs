@@ -28,10 +28,10 @@ use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, shortest_ns, 
 use super::error::Error;
 use super::fault::Fault;
 use super::in_loop_waits::{signal, wait};
+use super::injector_thread::{InjectorThread, off_the_loops_cpu};
 use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use super::wait_companion::{WaitCompanion, off_the_loops_cpu};
 use aya::maps::{Array, MapData};
 use onbeat_cause::programs::{DELAY, LoadedObject, ObjectError, ObjectSetting};
 use onbeat_host::thread::ThreadRequest;
@@ -115,7 +115,7 @@ enum Trigger {
     /// The loop's own timer.
     None,
     /// Waking a thread that waits for an event.
-    Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: WaitCompanion },
+    Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: InjectorThread },
     /// A packet sent to its own socket.
     Packet(UdpSocket),
     /// An interrupt from another CPU to a thread on the loop's CPU.
@@ -174,7 +174,7 @@ impl Disturb for InKernel {
                 Trigger::Wake {
                     event,
                     tid,
-                    sleeper: WaitCompanion::start(off_the_loops_cpu(plan), body)?,
+                    sleeper: InjectorThread::start(off_the_loops_cpu(plan), body)?,
                 }
             }
             Fault::SlowSoftirq => {
@@ -239,7 +239,7 @@ impl Disturb for InKernel {
 impl Drop for InKernel {
     fn drop(&mut self) {
         if let Trigger::Wake { event, sleeper, .. } = &self.trigger {
-            sleeper.end();
+            sleeper.ask_to_end();
             signal(event);
         }
     }

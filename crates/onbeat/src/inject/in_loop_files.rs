@@ -21,9 +21,9 @@ use rustix::param::page_size;
 
 use super::disturb_cycle::DisturbCycle;
 use super::error::Error;
+use super::injector_thread::{InjectorThread, off_the_loops_cpu};
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
-use super::wait_companion::{WaitCompanion, off_the_loops_cpu};
 use onbeat_host::thread::{ThreadRequest, Usage};
 
 /// Maximum number of bytes of one write, and number of pages of a mapped file.
@@ -63,7 +63,7 @@ fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
 #[derive(Debug)]
 struct FilePreparer {
     is_ready: Arc<AtomicBool>,
-    feeder: WaitCompanion,
+    feeder: InjectorThread,
 }
 
 impl FilePreparer {
@@ -84,7 +84,7 @@ impl FilePreparer {
 
         // With a priority above a load, which would delay it too much otherwise.
         let wanted = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
-        Ok(Self { is_ready, feeder: WaitCompanion::start(wanted, body)? })
+        Ok(Self { is_ready, feeder: InjectorThread::start(wanted, body)? })
     }
 
     /// Whether the file is ready; wakes the thread if it is not.

@@ -17,9 +17,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::actor::{busy_until, sleep_until, thread_cpu_ns};
 use super::disturb_cycle::DisturbCycle;
 use super::error::Error;
+use super::injector_thread::{InjectorThread, above_the_loop, off_the_loops_cpu};
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
-use super::wait_companion::{WaitCompanion, above_the_loop, off_the_loops_cpu};
 use onbeat_host::thread::ThreadRequest;
 
 /// Interval at which a companion checks whether the loop has got the lock.
@@ -78,8 +78,8 @@ impl LockState {
 #[derive(Debug)]
 pub(super) struct LockWait {
     shared: Arc<LockState>,
-    holder: WaitCompanion,
-    _keeper: Option<WaitCompanion>,
+    holder: InjectorThread,
+    _keeper: Option<InjectorThread>,
 }
 
 impl LockWait {
@@ -90,7 +90,7 @@ impl LockWait {
         let body = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
         let wait = Self {
             shared,
-            holder: WaitCompanion::start(above_the_loop(plan), body)?,
+            holder: InjectorThread::start(above_the_loop(plan), body)?,
             _keeper: None,
         };
         wait.until_held(plan)
@@ -120,7 +120,7 @@ impl LockWait {
         let kept = shared.clone();
         let wanted = above_the_loop(plan);
         let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
-        let keeper = WaitCompanion::start(wanted, move |over| keep_off(over, &kept))?;
+        let keeper = InjectorThread::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread().cloned();
         let body = move |over: &AtomicBool| {
             held.hold(over, |shared| {
@@ -136,7 +136,7 @@ impl LockWait {
 
         let holder = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
         let wait =
-            Self { shared, holder: WaitCompanion::start(holder, body)?, _keeper: Some(keeper) };
+            Self { shared, holder: InjectorThread::start(holder, body)?, _keeper: Some(keeper) };
         wait.until_held(plan)
     }
 }
@@ -180,7 +180,7 @@ pub(super) struct ReplyWait {
     question: Arc<OwnedFd>,
     answer: Arc<OwnedFd>,
     until_ns: Arc<AtomicU64>,
-    answerer: WaitCompanion,
+    answerer: InjectorThread,
 }
 
 impl ReplyWait {
@@ -207,7 +207,7 @@ impl ReplyWait {
             question,
             answer,
             until_ns,
-            answerer: WaitCompanion::start(above_the_loop(plan), body)?,
+            answerer: InjectorThread::start(above_the_loop(plan), body)?,
         })
     }
 }
@@ -234,7 +234,7 @@ impl DisturbCycle for ReplyWait {
 
 impl Drop for ReplyWait {
     fn drop(&mut self) {
-        self.answerer.end();
+        self.answerer.ask_to_end();
         signal(&self.question);
     }
 }

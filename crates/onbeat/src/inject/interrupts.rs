@@ -9,8 +9,8 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
@@ -21,11 +21,10 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::actor::{
-    Disturb, DisturbanceTimer, apply_request, below_the_loop, busy_until, other_cpu, sleep_until,
-};
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, other_cpu, sleep_until};
 use super::descriptor_limit::RaisedDescriptorLimit;
 use super::error::Error;
+use super::injector_thread::InjectorThread;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::thread::ThreadRequest;
@@ -161,8 +160,8 @@ impl Disturb for TimerBurst {
 /// A thread that is busy on the loop's CPU on request, so that interrupts are sent there.
 #[derive(Default)]
 pub(super) struct Receiver {
-    thread: Option<JoinHandle<()>>,
-    /// End of its busy time; `u64::MAX` ends the thread.
+    thread: Option<InjectorThread>,
+    /// End of its busy time.
     busy_until_ns: Arc<AtomicU64>,
 }
 
@@ -180,46 +179,27 @@ impl Receiver {
             ))
         })?;
         let busy_until_ns = self.busy_until_ns.clone();
-        let wanted = below_the_loop(plan);
-        let body = move || {
-            apply_request(wanted);
-            loop {
-                let until_ns = busy_until_ns.load(Ordering::Relaxed);
-                if until_ns == u64::MAX {
-                    return;
-                }
-                busy_until(Instant::from_ns(until_ns));
+        let body = move |over: &AtomicBool| {
+            while !over.load(Ordering::Relaxed) {
+                busy_until(Instant::from_ns(busy_until_ns.load(Ordering::Relaxed)));
                 thread::park_timeout(Duration::from_secs(1));
             }
         };
 
-        let receiver = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body);
-        self.thread = Some(receiver.map_err(Error::Thread)?);
+        self.thread = Some(InjectorThread::start(below_the_loop(plan), body)?);
         Ok(())
     }
 
     /// Keeps the thread busy until `instant`.
     pub(super) fn be_busy_until(&self, instant: Instant) {
         self.busy_until_ns.store(instant.as_ns(), Ordering::Relaxed);
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
+        self.thread.iter().for_each(InjectorThread::wake);
     }
 
     /// Sends one interrupt to the thread, and waits until it was handled.
     pub(super) fn interrupt() {
         // The process is registered, so the kernel accepts it.
         let _ = membarrier(MembarrierCommand::PrivateExpedited);
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.be_busy_until(Instant::from_ns(u64::MAX));
-        if let Some(thread) = self.thread.take() {
-            // It cannot panic, and a panic could not be handled here.
-            let _ = thread.join();
-        }
     }
 }
 

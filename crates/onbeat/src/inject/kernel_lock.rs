@@ -18,9 +18,9 @@ use super::actor::{below_the_loop, busy_until, sleep_until};
 use super::disturb_cycle::DisturbCycle;
 use super::error::Error;
 use super::file_locks::FileLocks;
+use super::injector_thread::InjectorThread;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
-use super::wait_companion::WaitCompanion;
 use onbeat_host::machine::is_preempt_rt;
 
 /// Time from the holder's wake-up to the loop's release, in nanoseconds.
@@ -42,7 +42,7 @@ struct HeldLock {
 pub(super) struct KernelLockWait {
     held: Arc<HeldLock>,
     every_ns: u64,
-    holder: WaitCompanion,
+    holder: InjectorThread,
 }
 
 impl std::fmt::Debug for KernelLockWait {
@@ -79,7 +79,7 @@ impl KernelLockWait {
             }
         };
 
-        let holder = WaitCompanion::start(below_the_loop(plan), body)?;
+        let holder = InjectorThread::start(below_the_loop(plan), body)?;
         let period_ns = plan.grid.period_ns;
         let every_ns = plan.every_ns.div_ceil(period_ns).max(1) * period_ns;
         Ok(Self { held, every_ns, holder })

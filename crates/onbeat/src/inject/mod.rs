@@ -54,6 +54,7 @@ mod in_kernel;
 mod in_loop;
 mod in_loop_files;
 mod in_loop_waits;
+mod injector_thread;
 mod interrupts;
 mod irq_thread;
 mod kernel_lock;
@@ -63,11 +64,11 @@ mod plan;
 mod poll_section;
 mod softirq;
 mod starve;
-mod wait_companion;
 
 use std::sync::Arc;
 
-use actor::{Actor, Disturb};
+use actor::Disturb;
+use injector_thread::InjectorThread;
 use log::{Dose, LogBuffer};
 use outside::Outside;
 
@@ -111,7 +112,7 @@ pub struct Injector {
 }
 
 enum Worker {
-    Thread(Actor),
+    Thread(InjectorThread),
     Outside(Outside),
 }
 
@@ -158,7 +159,7 @@ impl Injector {
             fault => return Err(Error::Elsewhere { fault }),
         };
 
-        let worker = Worker::Thread(Actor::start(plan, log.clone(), dose, disturber)?);
+        let worker = Worker::Thread(actor::start(plan, log.clone(), dose, disturber)?);
         Ok(Self { log, worker })
     }
 

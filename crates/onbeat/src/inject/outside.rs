@@ -19,7 +19,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -36,9 +35,10 @@ use rustix::thread::{
     ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity,
 };
 
-use super::actor::{apply_request, other_cpu};
+use super::actor::other_cpu;
 use super::error::Error;
 use super::fault::Fault;
+use super::injector_thread::InjectorThread;
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::thread::ThreadRequest;
@@ -447,7 +447,7 @@ impl SharedMemoryChild {
 /// The running actor and guard.
 pub(super) struct Outside {
     state: Arc<OutsideState>,
-    keeper: Option<JoinHandle<()>>,
+    keeper: InjectorThread,
     /// The actor, for tests that kill it.
     actor: Pid,
 }
@@ -471,16 +471,20 @@ impl Outside {
 
         let (ready_sender, ready_receiver) = channel();
         let kept = state.clone();
-        let keeper = thread::Builder::new()
-            .name("onbeat-inject".to_owned())
-            .spawn(move || keep(&kept, &ready_sender));
-        let keeper = Some(keeper.map_err(Error::Thread)?);
+        // Both inherit CPU, priority and blocked signals from the thread that starts them.
+        let wanted = ThreadRequest {
+            fifo: Some((plan.target.priority + 1).min(98)),
+            cpu: other_cpu(plan.target.cpu),
+            ..ThreadRequest::default()
+        };
+        let keeper =
+            InjectorThread::start(wanted, move |_: &AtomicBool| keep(&kept, &ready_sender))?;
         let actor = ready_receiver.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
         Ok(Self { state, keeper, actor })
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.keeper.as_ref().is_none_or(JoinHandle::is_finished)
+        self.keeper.is_finished()
     }
 
     /// Returns the actor's process.
@@ -490,10 +494,7 @@ impl Outside {
 
     pub(super) fn end(&mut self) {
         self.state.over.store(true, Ordering::Relaxed);
-        if let Some(keeper) = self.keeper.take() {
-            // It cannot panic, and a panic could not be handled here.
-            let _ = keeper.join();
-        }
+        self.keeper.end();
     }
 }
 
@@ -505,10 +506,6 @@ impl Drop for Outside {
 
 /// Starts both processes and waits until they have ended, because they use its thread-local state.
 fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Error>>) {
-    // Both inherit CPU, priority and blocked signals from this thread.
-    let InjectionPlan { target, .. } = state.plan;
-    let fifo = Some((target.priority + 1).min(98));
-    apply_request(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
     // SAFETY: the state lives until both have ended below; `run_actor` uses only atomics and raw
     // system calls.
     let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(state).cast_mut().cast()) }

@@ -16,15 +16,16 @@ use std::collections::VecDeque;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::actor::{Disturb, apply_request, other_cpu, thread_cpu_ns};
+use super::actor::{Disturb, other_cpu, thread_cpu_ns};
 use super::error::Error;
 use super::fault::Fault;
+use super::injector_thread::InjectorThread;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::machine;
@@ -93,7 +94,7 @@ impl Disturb for ThrottleDisturber {
         };
         self.period_ns =
             machine::real_time_limit_us().map_or(RULE_NS, |(_, period_us)| period_us * 1000);
-        self.watch = Some(IdleWatch::start(plan.target.cpu, cpu).map_err(Error::Thread)?);
+        self.watch = Some(IdleWatch::start(plan.target.cpu, cpu)?);
         Ok(())
     }
 
@@ -175,22 +176,18 @@ const READINGS: usize = 400;
 /// A thread that reads the idle time of a CPU, from another CPU.
 struct IdleWatch {
     on: Arc<AtomicBool>,
-    over: Arc<AtomicBool>,
     readings: Arc<Mutex<VecDeque<(Instant, u64)>>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: InjectorThread,
 }
 
 impl IdleWatch {
-    fn start(of: u32, from: u32) -> Result<Self, std::io::Error> {
+    fn start(of: u32, from: u32) -> Result<Self, Error> {
         let on = Arc::new(AtomicBool::new(false));
-        let over = Arc::new(AtomicBool::new(false));
         let readings = Arc::new(Mutex::new(VecDeque::with_capacity(READINGS)));
         let is_on = on.clone();
-        let is_over = over.clone();
         let into = readings.clone();
-        let body = move || {
-            apply_request(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
-            while !is_over.load(Ordering::Relaxed) {
+        let body = move |over: &AtomicBool| {
+            while !over.load(Ordering::Relaxed) {
                 if is_on.load(Ordering::Relaxed)
                     && let Some(idle_ns) = idle_ns(of)
                 {
@@ -205,8 +202,8 @@ impl IdleWatch {
             }
         };
 
-        let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?;
-        Ok(Self { on, over, readings, thread: Some(thread) })
+        let wanted = ThreadRequest { cpu: Some(from), ..ThreadRequest::default() };
+        Ok(Self { on, readings, _thread: InjectorThread::start(wanted, body)? })
     }
 
     fn record(&self, on: bool) {
@@ -219,16 +216,6 @@ impl IdleWatch {
         let before = readings.iter().rev().find(|(at, _)| *at <= from);
         let after = readings.iter().find(|(at, _)| *at >= to);
         before.zip(after).map_or(0, |(before, after)| after.1.saturating_sub(before.1))
-    }
-}
-
-impl Drop for IdleWatch {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It cannot panic, and a panic could not be handled here.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -264,8 +251,7 @@ impl Disturb for FairServerDisturber {
             return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
         }
 
-        self.waiter =
-            Some(StarvedThread::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
+        self.waiter = Some(StarvedThread::start(plan.target.cpu, plan.for_ns)?);
         Ok(())
     }
 
@@ -314,47 +300,35 @@ struct StarvedThread {
     /// CPU time granted by the server, in nanoseconds; 0 until then.
     ran_ns: Arc<AtomicU64>,
     slept_ns: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: InjectorThread,
 }
 
 impl StarvedThread {
-    fn start(cpu: u32, for_ns: u64) -> Result<Self, std::io::Error> {
-        let mut waiter = Self {
-            is_starving: Arc::new(AtomicBool::new(false)),
-            ran_ns: Arc::new(AtomicU64::new(0)),
-            slept_ns: Arc::new(AtomicU64::new(0)),
-            over: Arc::new(AtomicBool::new(false)),
-            thread: None,
-        };
-
-        let is_starving = waiter.is_starving.clone();
-        let ran = waiter.ran_ns.clone();
-        let slept = waiter.slept_ns.clone();
-        let over = waiter.over.clone();
-        let body = move || {
-            apply_request(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
+    fn start(cpu: u32, for_ns: u64) -> Result<Self, Error> {
+        let is_starving = Arc::new(AtomicBool::new(false));
+        let ran_ns = Arc::new(AtomicU64::new(0));
+        let slept_ns = Arc::new(AtomicU64::new(0));
+        let (starving, ran, slept) = (is_starving.clone(), ran_ns.clone(), slept_ns.clone());
+        let body = move |over: &AtomicBool| {
             while !over.load(Ordering::Relaxed) {
-                if wait_to_be_served(&is_starving) {
+                if wait_to_be_served(&starving) {
                     let ran_ns = run_for(for_ns);
                     slept.store(Monotonic.now().as_ns(), Ordering::Relaxed);
-                    is_starving.store(false, Ordering::Relaxed);
+                    starving.store(false, Ordering::Relaxed);
                     ran.store(ran_ns, Ordering::Release);
                 }
                 thread::park_timeout(Duration::from_millis(500));
             }
         };
 
-        waiter.thread = Some(thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?);
-        Ok(waiter)
+        let wanted = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() };
+        Ok(Self { is_starving, ran_ns, slept_ns, thread: InjectorThread::start(wanted, body)? })
     }
 
     fn release(&self) {
         self.ran_ns.store(0, Ordering::Relaxed);
         self.is_starving.store(true, Ordering::Release);
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
+        self.thread.wake();
     }
 }
 
@@ -383,14 +357,9 @@ fn run_for(for_ns: u64) -> u64 {
 }
 
 impl Drop for StarvedThread {
+    /// The thread, which ends after this, must not go on waiting to be served.
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
         self.is_starving.store(false, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // It cannot panic, and a panic could not be handled here.
-            let _ = thread.join();
-        }
     }
 }
 

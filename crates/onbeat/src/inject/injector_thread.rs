@@ -1,4 +1,4 @@
-//! A thread that makes a cycle wait: it holds a lock, answers a request, or prepares a file.
+//! A thread of the injector: it disturbs the loop, watches its CPU, or makes a cycle wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,15 @@ use super::error::Error;
 use super::plan::InjectionPlan;
 use onbeat_host::thread::ThreadRequest;
 
-/// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
+/// A thread that ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct WaitCompanion {
+pub(super) struct InjectorThread {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl WaitCompanion {
+impl InjectorThread {
+    /// Starts `body`, with what is permitted of `wanted`; it ends soon after its flag is set.
     pub(super) fn start(
         wanted: ThreadRequest,
         body: impl FnOnce(&AtomicBool) + Send + 'static,
@@ -36,8 +37,23 @@ impl WaitCompanion {
     }
 
     /// Asks the thread to end at its next check.
-    pub(super) fn end(&self) {
+    pub(super) fn ask_to_end(&self) {
         self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends the thread, and waits for it.
+    pub(super) fn end(&mut self) {
+        self.ask_to_end();
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic is a bug; what was logged before is still valid.
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether the thread has ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Wakes the thread.
@@ -47,20 +63,15 @@ impl WaitCompanion {
         }
     }
 
-    /// The thread, for another companion to wake.
+    /// The thread, for another one to wake.
     pub(super) fn thread(&self) -> Option<&Thread> {
         self.thread.as_ref().map(JoinHandle::thread)
     }
 }
 
-impl Drop for WaitCompanion {
+impl Drop for InjectorThread {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A panic is a bug; what was logged before is still valid.
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
