@@ -74,141 +74,110 @@ pub enum TracePoint {
     VmHaltPoll,
 }
 
+/// A trace point, the directory below `events/`, the name of the event, and the decoded fields, in the
+/// order of the indices of [`RecordFields`]. Architectures and versions name some of them differently
+/// (`a|b`) or lack them (`?a`).
+type PointRow = (TracePoint, &'static str, &'static str, &'static [&'static str]);
+
+/// All trace points but those of a [`Vector`].
+const POINTS: [PointRow; 28] = [
+    (
+        TracePoint::Switch,
+        "sched",
+        "sched_switch",
+        &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
+    ),
+    (TracePoint::Waking, "sched", "sched_waking", &["comm", "pid", "prio", "target_cpu"]),
+    (TracePoint::Wakeup, "sched", "sched_wakeup", &["comm", "pid", "prio", "target_cpu"]),
+    (
+        TracePoint::Migrate,
+        "sched",
+        "sched_migrate_task",
+        &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
+    ),
+    (TracePoint::IrqEntry, "irq", "irq_handler_entry", &["irq", "name"]),
+    (TracePoint::IrqExit, "irq", "irq_handler_exit", &["irq"]),
+    (TracePoint::SoftirqEntry, "irq", "softirq_entry", &["vec"]),
+    (TracePoint::SoftirqExit, "irq", "softirq_exit", &["vec"]),
+    (
+        TracePoint::TimerStart,
+        "timer",
+        "hrtimer_start",
+        &["hrtimer", "function", "expires", "softexpires"],
+    ),
+    (
+        TracePoint::TimerExpireEntry,
+        "timer",
+        "hrtimer_expire_entry",
+        &["hrtimer", "function", "now"],
+    ),
+    (TracePoint::TimerExpireExit, "timer", "hrtimer_expire_exit", &["hrtimer"]),
+    (TracePoint::TimerCancel, "timer", "hrtimer_cancel", &["hrtimer"]),
+    (TracePoint::Idle, "power", "cpu_idle", &["state", "cpu_id"]),
+    (TracePoint::Frequency, "power", "cpu_frequency", &["state", "cpu_id"]),
+    (TracePoint::PageFaultUser, "exceptions", "page_fault_user", &["address"]),
+    (TracePoint::PageFaultKernel, "exceptions", "page_fault_kernel", &["address"]),
+    (TracePoint::SyscallEnter, "raw_syscalls", "sys_enter", &["id"]),
+    (TracePoint::SyscallExit, "raw_syscalls", "sys_exit", &["id", "ret"]),
+    (TracePoint::SignalGenerate, "signal", "signal_generate", &["sig", "pid", "comm"]),
+    (TracePoint::SignalDeliver, "signal", "signal_deliver", &["sig"]),
+    (TracePoint::TickStop, "timer", "tick_stop", &["success"]),
+    (TracePoint::WorkStart, "workqueue", "workqueue_execute_start", &["work", "function"]),
+    // Before Linux 5.6 without the function.
+    (TracePoint::WorkEnd, "workqueue", "workqueue_execute_end", &["work", "?function"]),
+    (TracePoint::VmEntry, "kvm", "kvm_entry", &["?rip|vcpu_pc", "?vcpu_id"]),
+    (
+        TracePoint::VmExit,
+        "kvm",
+        "kvm_exit",
+        &["exit_reason|ret", "guest_rip|vcpu_pc", "?isa", "?esr_ec", "?info1", "?vcpu_id"],
+    ),
+    (TracePoint::VmInterrupt, "kvm", "kvm_inj_virq", &["vector|irq"]),
+    (TracePoint::VmMessage, "kvm", "kvm_msi_set_irq", &["address", "data"]),
+    (TracePoint::VmHaltPoll, "kvm", "kvm_halt_poll_ns", &["vcpu_id", "old", "new"]),
+];
+/// The rows before the vectors: those of threads and of devices' interrupts.
+const BEFORE_VECTORS: usize = 6;
+
 impl TracePoint {
     /// All of them.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        use TracePoint as K;
-        let mut all = vec![K::Switch, K::Waking, K::Wakeup, K::Migrate, K::IrqEntry, K::IrqExit];
-        all.extend(
-            Vector::ALL.iter().flat_map(|vector| [K::VectorEntry(*vector), K::VectorExit(*vector)]),
-        );
-        all.extend([
-            K::SoftirqEntry,
-            K::SoftirqExit,
-            K::TimerStart,
-            K::TimerExpireEntry,
-            K::TimerExpireExit,
-        ]);
-        all.extend([K::TimerCancel, K::Idle, K::Frequency, K::PageFaultUser, K::PageFaultKernel]);
-        all.extend([
-            K::SyscallEnter,
-            K::SyscallExit,
-            K::SignalGenerate,
-            K::SignalDeliver,
-            K::TickStop,
-            K::WorkStart,
-            K::WorkEnd,
-        ]);
-        all.extend([K::VmEntry, K::VmExit, K::VmInterrupt, K::VmMessage, K::VmHaltPoll]);
+        let vectors =
+            Vector::ALL.iter().flat_map(|of| [Self::VectorEntry(*of), Self::VectorExit(*of)]);
+        let (before, behind) = POINTS.split_at(BEFORE_VECTORS);
+        let point = |row: &PointRow| row.0;
+        before.iter().map(point).chain(vectors).chain(behind.iter().map(point)).collect()
+    }
 
-        all
+    /// The row in [`POINTS`]; what is said of a vector there is the directory, and that it has no fields.
+    fn row(self) -> PointRow {
+        let row = POINTS.iter().find(|row| row.0 == self);
+        row.copied().unwrap_or((self, "irq_vectors", "", &[]))
     }
 
     /// Returns the directory below `events/`.
     #[must_use]
-    pub const fn system(self) -> &'static str {
+    pub fn system(self) -> &'static str {
         match self {
-            Self::Switch | Self::Waking | Self::Wakeup | Self::Migrate => "sched",
-            Self::IrqEntry | Self::IrqExit | Self::SoftirqEntry | Self::SoftirqExit => "irq",
             Self::VectorEntry(Vector::Ipi) | Self::VectorExit(Vector::Ipi) => "ipi",
-            Self::VectorEntry(_) | Self::VectorExit(_) => "irq_vectors",
-            Self::TimerStart
-            | Self::TimerExpireEntry
-            | Self::TimerExpireExit
-            | Self::TimerCancel
-            | Self::TickStop => "timer",
-            Self::Idle | Self::Frequency => "power",
-            Self::PageFaultUser | Self::PageFaultKernel => "exceptions",
-            Self::SyscallEnter | Self::SyscallExit => "raw_syscalls",
-            Self::SignalGenerate | Self::SignalDeliver => "signal",
-            Self::WorkStart | Self::WorkEnd => "workqueue",
-            Self::VmEntry
-            | Self::VmExit
-            | Self::VmInterrupt
-            | Self::VmMessage
-            | Self::VmHaltPoll => "kvm",
+            _ => self.row().1,
         }
     }
 
     /// The name of the event.
     #[must_use]
     pub fn name(self) -> String {
-        let name = match self {
-            Self::VectorEntry(vector) => return format!("{}_entry", vector.name()),
-            Self::VectorExit(vector) => return format!("{}_exit", vector.name()),
-            Self::Switch => "sched_switch",
-            Self::Waking => "sched_waking",
-            Self::Wakeup => "sched_wakeup",
-            Self::Migrate => "sched_migrate_task",
-            Self::IrqEntry => "irq_handler_entry",
-            Self::IrqExit => "irq_handler_exit",
-            Self::SoftirqEntry => "softirq_entry",
-            Self::SoftirqExit => "softirq_exit",
-            Self::TimerStart => "hrtimer_start",
-            Self::TimerExpireEntry => "hrtimer_expire_entry",
-            Self::TimerExpireExit => "hrtimer_expire_exit",
-            Self::TimerCancel => "hrtimer_cancel",
-            Self::Idle => "cpu_idle",
-            Self::Frequency => "cpu_frequency",
-            Self::PageFaultUser => "page_fault_user",
-            Self::PageFaultKernel => "page_fault_kernel",
-            Self::SyscallEnter => "sys_enter",
-            Self::SyscallExit => "sys_exit",
-            Self::SignalGenerate => "signal_generate",
-            Self::SignalDeliver => "signal_deliver",
-            Self::TickStop => "tick_stop",
-            Self::WorkStart => "workqueue_execute_start",
-            Self::WorkEnd => "workqueue_execute_end",
-            Self::VmEntry => "kvm_entry",
-            Self::VmExit => "kvm_exit",
-            Self::VmInterrupt => "kvm_inj_virq",
-            Self::VmMessage => "kvm_msi_set_irq",
-            Self::VmHaltPoll => "kvm_halt_poll_ns",
-        };
-        name.to_owned()
+        match self {
+            Self::VectorEntry(vector) => format!("{}_entry", vector.name()),
+            Self::VectorExit(vector) => format!("{}_exit", vector.name()),
+            _ => self.row().2.to_owned(),
+        }
     }
 
-    /// The decoded fields, in the order of the indices of [`RecordFields`]. Architectures and versions
-    /// name some of them differently (`a|b`) or lack them (`?a`).
-    const fn fields(self) -> &'static [&'static str] {
-        match self {
-            Self::Switch => &[
-                "prev_comm",
-                "prev_pid",
-                "prev_prio",
-                "prev_state",
-                "next_comm",
-                "next_pid",
-                "next_prio",
-            ],
-            Self::Waking | Self::Wakeup => &["comm", "pid", "prio", "target_cpu"],
-            Self::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
-            Self::IrqEntry => &["irq", "name"],
-            Self::IrqExit => &["irq"],
-            Self::VectorEntry(_) | Self::VectorExit(_) => &[],
-            Self::SoftirqEntry | Self::SoftirqExit => &["vec"],
-            Self::TimerStart => &["hrtimer", "function", "expires", "softexpires"],
-            Self::TimerExpireEntry => &["hrtimer", "function", "now"],
-            Self::TimerExpireExit | Self::TimerCancel => &["hrtimer"],
-            Self::Idle | Self::Frequency => &["state", "cpu_id"],
-            Self::PageFaultUser | Self::PageFaultKernel => &["address"],
-            Self::SyscallEnter => &["id"],
-            Self::SyscallExit => &["id", "ret"],
-            Self::SignalGenerate => &["sig", "pid", "comm"],
-            Self::SignalDeliver => &["sig"],
-            Self::TickStop => &["success"],
-            Self::WorkStart => &["work", "function"],
-            // Before Linux 5.6 without the function.
-            Self::WorkEnd => &["work", "?function"],
-            Self::VmEntry => &["?rip|vcpu_pc", "?vcpu_id"],
-            Self::VmExit => {
-                &["exit_reason|ret", "guest_rip|vcpu_pc", "?isa", "?esr_ec", "?info1", "?vcpu_id"]
-            }
-            Self::VmInterrupt => &["vector|irq"],
-            Self::VmMessage => &["address", "data"],
-            Self::VmHaltPoll => &["vcpu_id", "old", "new"],
-        }
+    /// Returns the path of one of its files, from the root of an instance on.
+    pub(super) fn file(self, file: &str) -> String {
+        format!("events/{}/{}/{file}", self.system(), self.name())
     }
 }
 
@@ -264,7 +233,7 @@ impl EventDecoder {
     /// [`FormatError::NoField`] if the event lacks a decoded field.
     pub fn learn(&mut self, kind: TracePoint, format: &EventFormat) -> Result<(), FormatError> {
         let mut fields = [None; MOST_FIELDS];
-        for (place, name) in fields.iter_mut().zip(kind.fields()) {
+        for (place, name) in fields.iter_mut().zip(kind.row().3) {
             let found = field_of(format, name.trim_start_matches('?'));
             *place = if name.starts_with('?') { found.ok() } else { Some(found?) };
         }

@@ -174,9 +174,7 @@ impl FlightRecorder {
         // Enabled last, when readers and filters stand: an unfiltered second of a busy machine
         // overwrites everything.
         for kind in recorder.recorded.clone() {
-            recorder
-                .instance
-                .write(&format!("events/{}/{}/enable", kind.system(), kind.name()), "1")?;
+            recorder.instance.write(&kind.file("enable"), "1")?;
         }
 
         recorder.instance.write("tracing_on", "1")?;
@@ -196,8 +194,7 @@ impl FlightRecorder {
 
         for kind in &self.recorded {
             let Some(filter) = filter_of(*kind, tid) else { continue };
-            self.instance
-                .write(&format!("events/{}/{}/filter", kind.system(), kind.name()), &filter)?;
+            self.instance.write(&kind.file("filter"), &filter)?;
         }
 
         Ok(())
@@ -354,8 +351,7 @@ impl FlightRecorder {
     }
 
     fn learn(&mut self, kind: TracePoint) -> Result<(), TraceError> {
-        let text =
-            self.instance.read(&format!("events/{}/{}/format", kind.system(), kind.name()))?;
+        let text = self.instance.read(&kind.file("format"))?;
         Ok(self.decoder.learn(kind, &EventFormat::parse(&text)?)?)
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl EventStream {
 
         let mut decoder = EventDecoder::new();
         for point in &setting.points {
-            let format = instance.read(&event_file(*point, "format"))?;
+            let format = instance.read(&point.file("format"))?;
             decoder.learn(*point, &EventFormat::parse(&format)?)?;
         }
         // Children of followed threads are followed too.
@@ -146,22 +146,10 @@ impl EventStream {
         let list: Vec<String> = tids.iter().map(ToString::to_string).collect();
         self.instance.write("set_event_pid", &list.join(" "))?;
         for point in &self.points {
-            self.instance.write(&event_file(*point, "enable"), "1")?;
+            self.instance.write(&point.file("enable"), "1")?;
         }
 
         self.instance.write("tracing_on", "1")
-    }
-
-    /// Follows one more thread.
-    ///
-    /// # Errors
-    /// [`TraceError::File`] if the kernel refuses it.
-    pub fn follow_also(&self, tid: u32) -> Result<(), TraceError> {
-        let path = self.instance.path("set_event_pid");
-        let written = File::options().append(true).open(&path);
-        written
-            .and_then(|mut file| file.write_all(tid.to_string().as_bytes()))
-            .map_err(|why| TraceError::at(&path, why))
     }
 
     /// Stops recording a trace point.
@@ -170,7 +158,7 @@ impl EventStream {
     /// [`TraceError::File`].
     pub fn disable(&mut self, point: TracePoint) -> Result<(), TraceError> {
         self.points.retain(|one| *one != point);
-        self.instance.write(&event_file(point, "enable"), "0")
+        self.instance.write(&point.file("enable"), "0")
     }
 
     /// Stops recording; what was recorded can still be read.
@@ -188,7 +176,7 @@ impl EventStream {
     pub fn close_down(&self) -> Result<(), TraceError> {
         self.stop()?;
         for point in &self.points {
-            self.instance.write(&event_file(*point, "enable"), "0")?;
+            self.instance.write(&point.file("enable"), "0")?;
         }
         // The filter by thread is a program of its own at every switch and wake-up, whether events
         // are enabled or not.
@@ -291,10 +279,6 @@ impl EventStream {
             });
         }
     }
-}
-
-fn event_file(point: TracePoint, file: &str) -> String {
-    format!("events/{}/{}/{file}", point.system(), point.name())
 }
 
 fn open_reader(instance: &Instance, cpu: u32) -> Result<StreamReader, TraceError> {
