@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::flight::SHALLOW_NS;
 use super::kind::{Cause, CauseKind, Culprit};
 pub use super::vocabulary::{Advice, Fact};
 use super::vocabulary::{AdviceRow, NOT_IN_TURNS, ROWS, TUNING_NEEDS};
@@ -199,9 +200,6 @@ fn against_sleep(situation: &Situation) -> Vec<Advice> {
         false => vec![Advice::BoundIdle, Advice::Spin, Advice::IdlePoll],
     }
 }
-
-/// Idle states with a lower exit latency are not deep, in nanoseconds.
-const SHALLOW_NS: u64 = 10_000;
 
 /// Joins the texts of `advices`; `None` if the list is empty.
 #[must_use]

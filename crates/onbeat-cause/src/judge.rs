@@ -45,6 +45,7 @@ const SENT_NS: u64 = 50_000;
 const FAR_BEYOND: u64 = 4;
 /// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable,
 /// is not just switching threads.
+// Between two threads a CPU idles for some microseconds.
 const IDLE_HOLD_NS: u64 = 20_000;
 
 /// The loop's timer when it was set.
@@ -70,7 +71,8 @@ pub(super) struct Judge<'w> {
     pub(super) fired: Option<(Instant, u32)>,
     /// The thread in which it expired; `None` for an interrupt.
     pub(super) timer_thread: Option<TimerThread>,
-    moved: bool,
+    /// Whether the loop migrated during the spike.
+    pub(super) moved: bool,
     /// The wake-up, if nothing of it was recorded.
     unseen_wake_up: Option<UnseenWakeUp>,
     /// What the loop met with a length: page faults, calls that change memory, lent priorities.
@@ -148,11 +150,6 @@ impl<'w> Judge<'w> {
         judge
     }
 
-    /// Whether the loop migrated during the spike.
-    pub(super) const fn moved(&self) -> bool {
-        self.moved
-    }
-
     /// Returns the events of the loop's thread between two instants.
     pub(super) fn own_events(
         &self,
@@ -210,16 +207,9 @@ impl<'w> Judge<'w> {
 
     fn unknown_until(&self, pieces: &mut Vec<Piece>, from: Instant, to: Instant) {
         if from < to {
-            let remark = Some("no event of the loop's thread is there".to_owned());
-            let attribution = Attribution::Cause(CauseKind::Unexplained);
-            pieces.push(Piece {
-                from,
-                to,
-                cpu: self.facts.cpu,
-                attribution,
-                culprit: None,
-                remark,
-            });
+            let unknown = Judgement::new(CauseKind::Unexplained)
+                .because("no event of the loop's thread is there");
+            pieces.push(unknown.of(from, to, self.facts.cpu));
         }
     }
 
@@ -259,17 +249,10 @@ impl<'w> Judge<'w> {
                 LoopState::Unknown => Judgement::new(CauseKind::Unexplained)
                     .because("earlier events were overwritten"),
             };
-            let Judgement { attribution, culprit, remark } = judgement;
             // A kworker by itself says nothing; the function it executed does.
+            let culprit = judgement.culprit.clone();
             let culprit = culprit.map(|culprit| self.with_work(culprit, slice.to));
-            pieces.push(Piece {
-                from: slice.from,
-                to: slice.to,
-                cpu,
-                attribution,
-                culprit,
-                remark,
-            });
+            pieces.push(judgement.by(culprit).of(slice.from, slice.to, cpu));
         }
 
         pieces

@@ -119,7 +119,7 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
             CounterSource::Bpf => "the CPU's steal counter moved",
             CounterSource::Procfs | CounterSource::None => "the steal ticks of /proc/stat moved",
         };
-        carve(piece, ns, CauseKind::HypervisorSteal, remark)
+        carve(piece, ns, CauseKind::HypervisorSteal, Some(remark))
     };
 
     pieces.into_iter().zip(stolen).flat_map(split).collect()
@@ -131,32 +131,13 @@ const fn may_hide_steal(piece: &Piece) -> bool {
 }
 
 /// Attributes the first `ns` of a piece to another cause.
-fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
-    let ns = ns.min(piece.ns());
-    if ns == 0 {
-        return vec![piece];
-    }
-
-    let middle = piece.from.plus_ns(ns);
+fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: Option<&str>) -> Vec<Piece> {
+    let middle = piece.from.plus_ns(ns.min(piece.ns()));
     let attribution = Attribution::Cause(kind);
-    let taken = Piece {
-        to: middle,
-        attribution,
-        culprit: None,
-        remark: Some(remark.to_owned()),
-        ..piece.clone()
-    };
+    let remark = remark.map(str::to_owned);
+    let taken = Piece { to: middle, attribution, culprit: None, remark, ..piece.clone() };
     let rest = Piece { from: middle, ..piece };
     [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
-}
-
-/// Attributes the first `ns` of a piece to the wake-up itself.
-fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
-    let middle = piece.from.plus_ns(ns.min(piece.ns()));
-    let attribution = Attribution::Cause(CauseKind::WakeUpPath);
-    let ordinary = Piece { to: middle, attribution, culprit: None, remark: None, ..piece.clone() };
-    let rest = Piece { from: middle, ..piece };
-    [ordinary, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
 /// Removes the planned work: first from the loop's own time, then from the earliest other pieces,
@@ -198,7 +179,7 @@ fn name_own_time(
 
         let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
             Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
-            None if judge.moved() => {
+            None if judge.moved => {
                 (CauseKind::Migration, Some("cold caches on the new CPU".to_owned()))
             }
             None if part.kind == ExpectedActivity::Polling => stood_still_polling(&piece, counters),
@@ -211,7 +192,7 @@ fn name_own_time(
         let faulted = piece.ns().min(by_faults);
         by_faults -= faulted;
         let named = Piece { attribution: Attribution::Cause(rest.0), remark: rest.1, ..piece };
-        let mut pieces = carve(named, faulted, CauseKind::PageFault, &fault_remark);
+        let mut pieces = carve(named, faulted, CauseKind::PageFault, Some(&fault_remark));
         if faulted > 0 {
             pieces[0].culprit.clone_from(&culprit);
         }
@@ -273,7 +254,7 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
             let (kind, remark) = long_interrupt(&piece, interrupt_ns, judge, counters);
             let named =
                 Piece { attribution: Attribution::Cause(kind), remark: Some(remark), ..piece };
-            return carve_ordinary(named, ordinary);
+            return carve(named, ordinary, CauseKind::WakeUpPath, None);
         }
 
         let excess = piece.ns().saturating_sub(ORDINARY_STEP_NS);
@@ -282,7 +263,7 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
         }
 
         let (kind, remark) = silence(&piece, judge, counters);
-        carve(piece, excess, kind, &remark)
+        carve(piece, excess, kind, Some(&remark))
     };
 
     pieces.into_iter().flat_map(&mut name).collect()

@@ -83,10 +83,8 @@ impl Judge<'_> {
     pub(super) fn had_faulted(&self, span: &LoopSpan) -> bool {
         let mut from = span.from;
         loop {
-            let before = self.own_events(from.minus_ns(FAULTED_WITHIN_NS), from);
-            if before.filter(|event| matches!(event.what, KernelEvent::PageFault { .. })).count()
-                > 0
-            {
+            let mut before = self.own_events(from.minus_ns(FAULTED_WITHIN_NS), from);
+            if before.any(|event| matches!(event.what, KernelEvent::PageFault { .. })) {
                 return true;
             }
 

@@ -255,8 +255,7 @@ impl Judge<'_> {
             if at < from {
                 parts.push(own(at, from));
             }
-            let Judgement { attribution, culprit, remark } = self.of_stretch(stretch);
-            parts.push(Piece { from, to, cpu: piece.cpu, attribution, culprit, remark });
+            parts.push(self.of_stretch(stretch).of(from, to, piece.cpu));
             at = to;
         }
         if at < piece.to {

@@ -35,7 +35,7 @@ impl Piece {
 /// The cause of a slice of time, with the culprit and a remark for the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    pub(super) attribution: Attribution,
+    attribution: Attribution,
     pub(super) culprit: Option<Culprit>,
     pub(crate) remark: Option<String>,
 }
@@ -61,6 +61,12 @@ impl Judgement {
 
     pub(crate) fn with_remark(self, remark: Option<String>) -> Self {
         Self { remark, ..self }
+    }
+
+    /// Returns the piece of the time between two instants that it is about.
+    pub(super) fn of(self, from: Instant, to: Instant, cpu: Option<u32>) -> Piece {
+        let Self { attribution, culprit, remark } = self;
+        Piece { from, to, cpu, attribution, culprit, remark }
     }
 }
 

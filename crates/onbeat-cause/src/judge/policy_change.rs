@@ -9,7 +9,7 @@ use crate::timeline::{CpuActivity, LoopSpan, Slice};
 
 /// Kernel priorities from here on belong to ordinary threads.
 // MAX_RT_PRIO of the kernel: 0 to 99 are real-time, 100 to 139 ordinary, −1 a deadline.
-const ORDINARY_PRIO: i32 = 100;
+pub(super) const ORDINARY_PRIO: i32 = 100;
 /// The system calls that change the policy or the priority of another thread.
 const CHANGING_CALLS: [i64; 4] = [
     libc::SYS_sched_setscheduler,

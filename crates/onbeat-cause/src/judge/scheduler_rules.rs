@@ -3,8 +3,8 @@
 
 use onbeat_rt::Instant;
 
-use super::policy_change::PolicyChange;
-use super::{Judge, ORDINARY_STEP_NS};
+use super::policy_change::{ORDINARY_PRIO, PolicyChange};
+use super::{IDLE_HOLD_NS, Judge, ORDINARY_STEP_NS};
 use crate::event::{KernelEvent, Thread};
 use crate::kind::{CauseKind, Culprit};
 use crate::timeline::{CpuActivity, LoopSpan};
@@ -13,17 +13,9 @@ use crate::timeline::{CpuActivity, LoopSpan};
 // The period's timer unthrottles the run queues one after the other, and the loop is chosen at the
 // next switch.
 const RESUMED_WITHIN_NS: u64 = 300_000;
-/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable,
-/// is not just switching threads.
-// Between two threads a CPU idles for some microseconds. Longer idling with a runnable real-time
-// thread is a rule's doing.
-const IDLE_HOLD_NS: u64 = 20_000;
 /// Shorter waits without any switch are no hold, in nanoseconds.
 // By default the rules take 50 ms of a second. A hold of a millisecond is something else.
 const LEAST_HOLD_NS: u64 = 2_000_000;
-
-/// Kernel priorities from here on belong to ordinary threads.
-const ORDINARY_PRIO: i32 = 100;
 
 /// A hold: the scheduler let others run although the loop was runnable. Has its start, the rule and
 /// the evidence.
