@@ -168,13 +168,21 @@ impl Counters {
 
 /// Ticks of `/proc/stat`, in nanoseconds: `USER_HZ` is 100 on every architecture Linux runs on
 /// today.
-// USER_HZ is 100 on all architectures that onbeat runs on: /proc/stat counts hundredths of a
-// second.
-pub(super) const TICK_NS: u64 = 10_000_000;
+const TICK_NS: u64 = 10_000_000;
 /// Maximum distance of a `/proc/stat` reading from the spike that it describes, in nanoseconds.
 const PROCFS_REACH_NS: u64 = 250_000_000;
 /// How often `/proc/stat` is read, in nanoseconds.
 const PROCFS_EVERY_NS: u64 = 100_000_000;
+
+/// Returns the stolen time of each CPU in the text of `/proc/stat`, in nanoseconds.
+pub(super) fn stolen_ns(text: &str) -> impl Iterator<Item = (u32, u64)> {
+    text.lines().filter_map(|line| {
+        // The line of all CPUs together has no number.
+        let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let stolen: u64 = ticks.split_ascii_whitespace().nth(7)?.parse().ok()?;
+        Some((cpu.parse().ok()?, stolen * TICK_NS))
+    })
+}
 
 /// Readings of `/proc/stat`, used when no finer source is available.
 #[derive(Clone, Debug, Default)]
@@ -193,20 +201,12 @@ impl ProcfsSteal {
 
         self.read_at = now;
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let steal = |line: &str| -> Option<CounterReading> {
-            let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-            let cpu = words.next()?.parse().ok()?;
-            let ticks: u64 = words.nth(7)?.parse().ok()?;
-            Some(CounterReading {
-                at: now,
-                cpu,
-                steal_ns: Some(ticks * TICK_NS),
-                ..CounterReading::default()
-            })
-        };
-
-        self.readings
-            .extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
+        self.readings.extend(stolen_ns(&text).map(|(cpu, ns)| CounterReading {
+            at: now,
+            cpu,
+            steal_ns: Some(ns),
+            ..CounterReading::default()
+        }));
         self.readings.retain(|reading| now.ns_since(reading.at) < 10 * PROCFS_REACH_NS);
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use super::counters::TICK_NS;
+use super::counters::stolen_ns;
 use super::meter::{read_smi, smi_counter};
 use onbeat_host::machine;
 
@@ -65,13 +65,7 @@ impl CpuCounters {
 
 /// Returns the stolen time of `cpu` in the text of `/proc/stat`.
 fn steal_ns(text: &str, cpu: u32) -> Option<u64> {
-    let name = format!("cpu{cpu}");
-    let words = text.lines().map(str::split_ascii_whitespace);
-    let mut of_cpu = words.into_iter().find_map(|mut words| {
-        let is_its = words.next() == Some(name.as_str());
-        is_its.then_some(words)
-    })?;
-    of_cpu.nth(7)?.parse::<u64>().ok().map(|ticks| ticks * TICK_NS)
+    stolen_ns(text).find(|(of, _)| *of == cpu).map(|(_, ns)| ns)
 }
 
 /// Returns the non-maskable interrupts of the CPU in `column` of the text of `/proc/interrupts`.

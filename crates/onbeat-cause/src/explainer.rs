@@ -122,22 +122,17 @@ impl Explainer {
             // switch. /proc/stat counts in ticks, and is read when somebody reads it.
             if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
         let meter = Meter::open(thread.tid, thread.cpu, source);
-        let last = Window::default();
-        let last_facts = SpikeFacts::default();
-        let cost = Cost::default();
-        let read_at = Instant::default();
-        let symbols = Symbols::default();
         Ok(Self {
             recorder,
             meter,
-            symbols,
+            symbols: Symbols::default(),
             process: ProcessReader::for_thread(thread.tid),
             thread,
-            cost,
-            last,
-            last_facts,
+            cost: Cost::default(),
+            last: Window::default(),
+            last_facts: SpikeFacts::default(),
             asked_at: None,
-            read_at,
+            read_at: Instant::default(),
         })
     }
 
@@ -343,13 +338,6 @@ impl Explainer {
         let readings =
             self.recorder.window(from, to).map_or_else(|_| Vec::new(), |window| window.readings);
         self.meter.counters(readings, from, to)
-    }
-
-    /// Returns the events of the last explanation, from 60 ms before the spike. For an export, cut
-    /// it with [`Window::between`].
-    #[must_use]
-    pub const fn last_window(&self) -> &Window {
-        &self.last
     }
 
     /// Returns the events around the spike explained last, cut to fit a run file; `None` if there

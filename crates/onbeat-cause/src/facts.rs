@@ -169,23 +169,19 @@ impl SpikeFacts {
 }
 
 /// Serialises instants as nanoseconds: the hot crate does not depend on serde.
-mod in_ns {
+#[doc(hidden)] // For `onbeat::inject`.
+pub mod in_ns {
     use onbeat_rt::Instant;
     use serde::{Deserialize, Deserializer, Serializer};
 
     // serde passes a reference.
     #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(
-        instant: &Instant,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(instant.as_ns())
+    pub fn serialize<S: Serializer>(instant: &Instant, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(instant.as_ns())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Instant, D::Error> {
-        u64::deserialize(deserializer).map(Instant::from_ns)
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Instant, D::Error> {
+        u64::deserialize(from).map(Instant::from_ns)
     }
 }
 

@@ -10,8 +10,6 @@
 mod cpu_reader;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +22,7 @@ use super::format::{EventFormat, PageLayout};
 pub use super::path::NoLengths;
 use super::path::{PathMemory, PathRecorder, PathSetting};
 use super::path_record::{PathKind, PathScope};
+use super::symbols::function;
 use super::tracefs::{Instance, TraceError, Tracefs};
 use super::window::Window;
 use onbeat_host::machine;
@@ -357,9 +356,7 @@ impl FlightRecorder {
 
     fn open_readers(&mut self, setting: &FlightSetting) -> Result<(), TraceError> {
         for cpu in machine::online_cpus() {
-            let path = self.instance.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-            let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
-            let pipe = pipe.map_err(|why| TraceError::at(&path, why))?;
+            let pipe = self.instance.open_pages(cpu)?;
             let pages = |kib: u32| (kib as usize * 1024 / self.layout.page_size()).max(2);
             let usual = pages(setting.kept_kib);
             let most = pages(setting.kept_kib) + pages(setting.buffer_kib);
@@ -404,16 +401,14 @@ fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) 
     let Some(tid) = setting.tid.filter(|_| setting.path == PathSource::BpfIfAllowed) else {
         return (None, None);
     };
-    let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
     let left_off: &[PathKind] = if all_idle_states_are_shallow() { &[PathKind::Idle] } else { &[] };
     let setting = PathSetting {
         tids: &[tid],
-        cpus,
         kib: setting.buffer_kib / RINGS,
         left_off,
         scope: if setting.stacks { PathScope::WithStacks } else { PathScope::Explained },
         inside: setting.inside,
-        function: None,
+        ..PathSetting::default()
     };
     match PathRecorder::open(&setting) {
         Ok(path) => (Some(path), None),
@@ -449,18 +444,10 @@ fn timer_functions() -> BTreeMap<u64, String> {
 /// Returns the addresses of these kernel functions with their names; none without the privilege to
 /// see addresses.
 pub(super) fn addresses_of(names: &[&str]) -> BTreeMap<u64, String> {
-    // Without the privilege to see addresses, all of them read as 0.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let named = symbols.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let address = words.next()?;
-        let name = words.nth(1)?;
-        let address =
-            names.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
-        (address != 0).then(|| (address, name.to_owned()))
-    });
-
-    named.collect()
+    let functions = symbols.lines().filter_map(function);
+    let named = functions.filter(|(_, name)| names.contains(name));
+    named.map(|(address, name)| (address, name.to_owned())).collect()
 }
 
 #[cfg(test)]

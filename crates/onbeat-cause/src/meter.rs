@@ -34,28 +34,19 @@ pub(super) struct Meter {
 impl Meter {
     /// Opens the counters; `source` is the source of steal time.
     pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
-        let is_guest = machine::is_guest();
-        let has_fair_server = machine::has_fair_server();
-        // Opened once: opening /dev/cpu/N/msr later could need a right that a thread has given up
-        // by then.
-        let smi = smi_counter(cpu);
         let now = Monotonic.now();
-        let quota = QuotaAccounts::for_thread(tid, now);
-        let freezer = FreezerAccounts::for_thread(tid, now);
-        let thread = ThreadAccounts::for_thread(tid, now);
-        let deepest_idle_ns = machine::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
-        let procfs = ProcfsSteal::default();
-
         Self {
             source,
-            procfs,
-            smi,
-            quota,
-            freezer,
-            thread,
-            is_guest,
-            deepest_idle_ns,
-            has_fair_server,
+            procfs: ProcfsSteal::default(),
+            // Opened once: opening /dev/cpu/N/msr later could need a right that a thread has given
+            // up by then.
+            smi: smi_counter(cpu),
+            quota: QuotaAccounts::for_thread(tid, now),
+            freezer: FreezerAccounts::for_thread(tid, now),
+            thread: ThreadAccounts::for_thread(tid, now),
+            is_guest: machine::is_guest(),
+            deepest_idle_ns: machine::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns),
+            has_fair_server: machine::has_fair_server(),
         }
     }
 

@@ -23,6 +23,7 @@ use super::path_record::{
 use super::path_stack::{KernelStack, STACKS, stacks_between};
 use super::programs::{LoadedObject, ObjectError, ObjectSetting, PATH};
 use super::thread_names::ThreadNames;
+use onbeat_host::machine;
 
 /// The path cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -79,11 +80,10 @@ pub(super) struct PathMemory {
 }
 
 /// What is recorded, and into how much memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathSetting<'s> {
     /// The loop, then other threads that are measured.
     pub(super) tids: &'s [u32],
-    pub(super) cpus: u32,
     /// Ring of each CPU, in KiB.
     pub(super) kib: u32,
     pub(super) left_off: &'s [PathKind],
@@ -127,7 +127,8 @@ impl PathRecorder {
     /// Records the path of the loop. Trace points that the kernel lacks are skipped, except those
     /// that every explanation needs.
     pub(super) fn open(setting: &PathSetting<'_>) -> Result<Self, PathError> {
-        let PathSetting { tids, cpus, kib, left_off, scope, inside, function } = *setting;
+        let PathSetting { tids, kib, left_off, scope, inside, function } = *setting;
+        let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
         let copies_stacks = scope == PathScope::WithStacks;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
         let entries = [

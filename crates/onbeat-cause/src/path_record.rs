@@ -149,9 +149,10 @@ impl PathKind {
 }
 
 /// What is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PathScope {
     /// Switches and timers of the threads that are measured.
+    #[default]
     Measured,
     /// The same, and every expiry of a timer.
     Split,

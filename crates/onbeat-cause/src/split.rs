@@ -223,16 +223,8 @@ impl SplitRecorder {
     /// # Errors
     /// Why BPF cannot record, in a sentence.
     pub fn open() -> Result<Self, String> {
-        let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
-        let setting = PathSetting {
-            tids: &[],
-            cpus,
-            kib: RING_KIB,
-            left_off: &[],
-            scope: PathScope::Split,
-            inside: false,
-            function: None,
-        };
+        let setting =
+            PathSetting { kib: RING_KIB, scope: PathScope::Split, ..PathSetting::default() };
         let path = PathRecorder::open(&setting).map_err(|why| why.to_string())?;
         Ok(Self { path: path.memory() })
     }

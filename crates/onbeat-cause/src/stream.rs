@@ -7,8 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use onbeat_rt::sys::Monotonic;
@@ -22,8 +20,7 @@ use super::inside::InsideEvent;
 use super::page::RingPage;
 pub use super::path::FunctionPlace;
 use super::path::{PathMemory, PathRecorder, PathSetting};
-use super::path_record::PathScope;
-use super::tracefs::{Instance, TraceError, Tracefs};
+use super::tracefs::{Instance, TraceError, Tracefs, read_page};
 use onbeat_host::machine;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,8 +113,9 @@ impl EventStream {
         // Children of followed threads are followed too.
         instance.write("options/event-fork", "1")?;
 
-        let readers = machine::online_cpus().into_iter().map(|cpu| open_reader(&instance, cpu));
-        let readers = readers.collect::<Result<_, _>>()?;
+        let last = Instant::from_ns(0);
+        let open = |cpu| instance.open_pages(cpu).map(|pipe| StreamReader { cpu, pipe, last });
+        let readers = machine::online_cpus().into_iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self {
             readers,
             instance,
@@ -232,19 +230,9 @@ impl EventStream {
             }
 
             self.page.resize(self.layout.page_size(), 0);
-            match reader.pipe.read(&mut self.page) {
-                Ok(0) => break,
-                Ok(length) => {
-                    bytes += length;
-                    self.keep(reader, length, batch);
-                }
-                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
-                Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                Err(why) => {
-                    let path = format!("per_cpu/cpu{}/trace_pipe_raw", reader.cpu);
-                    return Err(TraceError::at(path.as_ref(), why));
-                }
-            }
+            let Some(length) = read_page(&reader.pipe, &mut self.page, reader.cpu)? else { break };
+            bytes += length;
+            self.keep(reader, length, batch);
         }
 
         batch.bytes += bytes;
@@ -279,13 +267,6 @@ impl EventStream {
             });
         }
     }
-}
-
-fn open_reader(instance: &Instance, cpu: u32) -> Result<StreamReader, TraceError> {
-    let path = instance.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-    let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
-    let pipe = pipe.map_err(|why| TraceError::at(&path, why))?;
-    Ok(StreamReader { cpu, pipe, last: Instant::from_ns(0) })
 }
 
 /// Records are complete this long after their time at the latest, in nanoseconds: a program may be
@@ -323,10 +304,7 @@ impl PathStream {
         kib: u32,
         function: Option<&FunctionPlace>,
     ) -> Result<Self, String> {
-        let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
-        let scope = PathScope::Measured;
-        let setting =
-            PathSetting { tids, cpus, kib, left_off: &[], scope, inside: false, function };
+        let setting = PathSetting { tids, kib, function, ..PathSetting::default() };
         let path = PathRecorder::open(&setting).map_err(|why| why.to_string())?;
         Ok(Self::of(path.memory(), tids))
     }

@@ -10,6 +10,7 @@ use std::any::Any;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::format::FormatError;
+use onbeat_host::process::Stat;
 
 /// The flight recorder cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -173,7 +175,7 @@ impl Tracefs {
     /// [`TraceError::NotPermitted`], [`TraceError::File`].
     pub fn create_instance(&self) -> Result<Instance, TraceError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let pid = std::process::id();
+        let pid = std::process::id().cast_signed();
         let start = start_ticks(pid).unwrap_or(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = self.path("instances").join(format!("{PREFIX}{pid}-{start}-{count}"));
@@ -248,6 +250,13 @@ impl Instance {
         read_whole(&path).map_err(|why| TraceError::at(&path, why))
     }
 
+    /// Opens the raw pages of a CPU's buffer, to be read by [`read_page`].
+    pub(super) fn open_pages(&self, cpu: u32) -> Result<fs::File, TraceError> {
+        let path = self.path(&pages_of(cpu));
+        let opened = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        opened.map_err(|why| TraceError::at(&path, why))
+    }
+
     fn remove(&self) -> io::Result<()> {
         // Tracing is stopped first, because the kernel takes longer to free a buffer in use.
         let _ = self.write("tracing_on", "0");
@@ -276,13 +285,33 @@ impl Drop for Instance {
     }
 }
 
+fn pages_of(cpu: u32) -> String {
+    format!("per_cpu/cpu{cpu}/trace_pipe_raw")
+}
+
+/// Reads the next page of a CPU's buffer, and returns its length; `None` where there is none yet.
+pub(super) fn read_page(
+    mut pages: &fs::File,
+    into: &mut [u8],
+    cpu: u32,
+) -> Result<Option<usize>, TraceError> {
+    loop {
+        match pages.read(into) {
+            Ok(length) => return Ok(Some(length).filter(|length| *length > 0)),
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(TraceError::at(pages_of(cpu).as_ref(), why)),
+        }
+    }
+}
+
 fn is_busy(why: &io::Error) -> bool {
     why.kind() == io::ErrorKind::ResourceBusy
 }
 
 /// Whether `name` is `onbeat-PID-START-COUNT` and this process no longer exists.
 fn owner_is_dead(name: &str) -> bool {
-    let numbers = || -> Option<(u32, u64)> {
+    let numbers = || -> Option<(i32, u64)> {
         let mut parts = name.strip_prefix(PREFIX)?.split('-');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     };
@@ -291,13 +320,8 @@ fn owner_is_dead(name: &str) -> bool {
 
 /// Returns the start time of a process, in clock ticks since boot; `None` if it is gone or a
 /// zombie.
-fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may contain any character.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X" | "x")).then_some(start)
+fn start_ticks(pid: i32) -> Option<u64> {
+    Stat::read(pid).filter(|stat| !stat.is_dead()).map(|stat| stat.start_ticks)
 }
 
 /// Reads a file into a buffer larger than the file: some tracefs files return everything to the
@@ -347,7 +371,7 @@ mod tests {
 
     #[test]
     fn an_instance_is_a_leftover_only_if_the_owner_in_its_name_has_ended() {
-        let me = std::process::id();
+        let me = std::process::id().cast_signed();
         let start = start_ticks(me).unwrap();
         assert!(!owner_is_dead(&format!("onbeat-{me}-{start}-0")));
         assert!(

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::ops::RangeInclusive;
 
 use onbeat_rt::sys::Monotonic;
@@ -12,7 +11,7 @@ use crate::decode::EventDecoder;
 use crate::event::{LostEvents, TraceEvent};
 use crate::format::PageLayout;
 use crate::page::RingPage;
-use crate::tracefs::TraceError;
+use crate::tracefs::{TraceError, read_page};
 use crate::window::CpuWindow;
 
 /// One CPU's buffer.
@@ -64,21 +63,9 @@ impl CpuReader {
             // pages are full.
             let mut bytes = std::mem::take(&mut self.spare);
             bytes.resize(layout.page_size(), 0);
-            match self.pipe.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(length) => {
-                    bytes.truncate(length);
-                    self.keep(bytes, layout, needed);
-                }
-                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
-                Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                Err(why) => {
-                    return Err(TraceError::at(
-                        format!("per_cpu/cpu{}/trace_pipe_raw", self.cpu).as_ref(),
-                        why,
-                    ));
-                }
-            }
+            let Some(length) = read_page(&self.pipe, &mut bytes, self.cpu)? else { break };
+            bytes.truncate(length);
+            self.keep(bytes, layout, needed);
         }
 
         Ok(())

@@ -21,7 +21,7 @@ pub struct Injected {
     /// Number of the release that it was timed for.
     pub release: u64,
     /// Begin, on `CLOCK_MONOTONIC`; `at_ns` in files.
-    #[serde(rename = "at_ns", with = "instant")]
+    #[serde(rename = "at_ns", with = "onbeat_cause::facts::in_ns")]
     pub at: Instant,
     /// Length, in nanoseconds.
     pub ns: u64,
@@ -44,21 +44,6 @@ impl Injected {
     #[must_use]
     pub const fn end(&self) -> Instant {
         self.at.plus_ns(self.ns)
-    }
-}
-
-mod instant {
-    use onbeat_rt::Instant;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    // serde hands over a reference.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(instant: &Instant, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(instant.as_ns())
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Instant, D::Error> {
-        u64::deserialize(from).map(Instant::from_ns)
     }
 }
 
