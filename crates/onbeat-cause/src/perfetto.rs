@@ -16,7 +16,7 @@ use super::facts::SpikeFacts;
 use super::kind::{Cause, Explanation};
 use super::protobuf::ProtobufMessage;
 use super::timeline::{CpuActivity, Timeline};
-use super::window::Window;
+use super::window::{CpuWindow, Window};
 
 // TracePacket
 const FTRACE_EVENTS: u32 = 1;
@@ -51,20 +51,12 @@ pub fn write(
     explanation: &Explanation,
     kernel: &str,
 ) -> Vec<u8> {
-    let mut trace = Trace::default();
-    let release = ProtobufMessage::new().text(1, "Linux").text(3, kernel);
-    trace.packet(
-        ProtobufMessage::new().message(SYSTEM_INFO, &ProtobufMessage::new().message(1, &release)),
-    );
+    let mut trace = Trace::of_kernel(kernel);
     trace.track(LOOP, "onbeat: the loop");
     trace.track(WHY, "onbeat: cause of latency");
     trace.track(CULPRIT, "onbeat: the culprit");
 
-    for cpu in &window.cpus {
-        trace.scheduler(cpu.cpu, &cpu.events);
-        trace.interrupts(cpu.cpu, &cpu.events, window);
-    }
-
+    trace.cpus(window);
     trace.the_loop(facts, explanation);
     if let Some(main) = explanation.main() {
         trace.culprit(main, facts, window);
@@ -81,9 +73,8 @@ struct TrackSlice<'s> {
 }
 
 impl<'s> TrackSlice<'s> {
-    /// A step of the loop.
-    const fn in_loop(name: &'s str) -> Self {
-        Self { category: "loop", name, annotations: &[] }
+    const fn plain(category: &'s str, name: &'s str) -> Self {
+        Self { category, name, annotations: &[] }
     }
 }
 
@@ -93,6 +84,15 @@ struct Trace {
 }
 
 impl Trace {
+    /// A trace that begins with the release of the kernel whose events follow.
+    fn of_kernel(release: &str) -> Self {
+        let mut trace = Self::default();
+        let release = ProtobufMessage::new().text(1, "Linux").text(3, release);
+        let system = ProtobufMessage::new().message(1, &release);
+        trace.packet(ProtobufMessage::new().message(SYSTEM_INFO, &system));
+        trace
+    }
+
     fn packet(&mut self, packet: ProtobufMessage) {
         let packet = packet.number(SEQUENCE, 1);
         self.packets = std::mem::take(&mut self.packets).message(1, &packet);
@@ -126,6 +126,21 @@ impl Trace {
         self.event(at, &ProtobufMessage::new().number(TYPE, END).number(TRACK, track));
     }
 
+    fn slice(&mut self, track: u64, (from, to): (Instant, Instant), slice: &TrackSlice<'_>) {
+        self.begin(track, from, slice);
+        self.end(track, to);
+    }
+
+    /// Adds the threads and the interrupts of each CPU.
+    fn cpus(&mut self, window: &Window) {
+        for CpuWindow { cpu, events } in &window.cpus {
+            self.scheduler(*cpu, events);
+            let track = CPUS + u64::from(*cpu);
+            self.track(track, &format!("CPU {cpu}: interrupts"));
+            self.interrupts_on(track, events, window);
+        }
+    }
+
     fn scheduler(&mut self, cpu: u32, events: &[TraceEvent]) {
         let mut bundle = ProtobufMessage::new().number(1, u64::from(cpu));
         for event in events {
@@ -140,12 +155,6 @@ impl Trace {
         self.packet(ProtobufMessage::new().message(FTRACE_EVENTS, &bundle));
     }
 
-    fn interrupts(&mut self, cpu: u32, events: &[TraceEvent], window: &Window) {
-        let track = CPUS + u64::from(cpu);
-        self.track(track, &format!("CPU {cpu}: interrupts"));
-        self.interrupts_on(track, events, window);
-    }
-
     fn interrupts_on(&mut self, track: u64, events: &[TraceEvent], window: &Window) {
         // Only activities that begin in the window make a slice; the innermost one ends first.
         let mut open: Vec<KernelEvent> = Vec::new();
@@ -157,11 +166,7 @@ impl Trace {
             }
 
             if let Some((category, name)) = interrupt(&event.what, window) {
-                self.begin(
-                    track,
-                    event.at,
-                    &TrackSlice { category, name: &name, annotations: &[] },
-                );
+                self.begin(track, event.at, &TrackSlice::plain(category, &name));
                 open.push(event.what);
             } else if let Some(place) = open.iter().rposition(|begun| ends(begun, &event.what)) {
                 for _ in place..open.len() {
@@ -176,14 +181,24 @@ impl Trace {
         }
     }
 
+    /// Adds the wake-up and the work of a cycle.
+    fn cycle(&mut self, track: u64, facts: &SpikeFacts) {
+        let wake_up = (facts.expiry.min(facts.start), facts.start);
+        self.slice(track, wake_up, &TrackSlice::plain("loop", "wake-up"));
+        self.slice(track, (facts.start, facts.end), &TrackSlice::plain("loop", "cycle"));
+    }
+
+    /// Adds a slice with the evidence of all causes.
+    fn causes(&mut self, track: u64, span: (Instant, Instant), name: &str, of: &Explanation) {
+        let words: Vec<String> = of.causes.iter().map(Cause::words).collect();
+        let evidence = of.causes.iter().map(|cause| cause.evidence.as_str());
+        let annotations: Vec<(&str, &str)> =
+            words.iter().map(String::as_str).zip(evidence).collect();
+        let slice = TrackSlice { category: "cause", name, annotations: &annotations };
+        self.slice(track, span, &slice);
+    }
+
     fn the_loop(&mut self, facts: &SpikeFacts, explanation: &Explanation) {
-        let evidence: Vec<(String, &str)> = explanation
-            .causes
-            .iter()
-            .map(|cause| (cause.words(), cause.evidence.as_str()))
-            .collect();
-        let evidence: Vec<(&str, &str)> =
-            evidence.iter().map(|(words, evidence)| (words.as_str(), *evidence)).collect();
         let late_us = explanation.lateness_ns as f64 / 1000.0;
         let why = explanation.main().map_or_else(|| "not late".to_owned(), Cause::words);
 
@@ -196,22 +211,11 @@ impl Trace {
             self.event(at, &mark);
         }
 
-        self.begin(LOOP, facts.expiry.min(facts.start), &TrackSlice::in_loop("wake-up"));
-        self.end(LOOP, facts.start);
-        self.begin(LOOP, facts.start, &TrackSlice::in_loop("cycle"));
-        self.end(LOOP, facts.end);
+        self.cycle(LOOP, facts);
         let in_work = explanation.lateness_ns > facts.start.ns_since(facts.expiry);
         let to = if in_work { facts.end } else { facts.start };
-        self.begin(
-            WHY,
-            facts.expiry.min(facts.start),
-            &TrackSlice {
-                category: "cause",
-                name: &format!("{late_us:.1} us late: {why}"),
-                annotations: &evidence,
-            },
-        );
-        self.end(WHY, to);
+        let span = (facts.expiry.min(facts.start), to);
+        self.causes(WHY, span, &format!("{late_us:.1} us late: {why}"), explanation);
     }
 
     /// Adds the slices in which the culprit had a CPU.
@@ -224,16 +228,9 @@ impl Trace {
             let its = |doing: &CpuActivity| matches!(doing, CpuActivity::Thread(thread) if thread.tid == tid);
 
             for slice in slices.iter().filter(|slice| its(&slice.doing)) {
-                self.begin(
-                    CULPRIT,
-                    slice.from,
-                    &TrackSlice {
-                        category: "culprit",
-                        name: &main.words(),
-                        annotations: &[("evidence", &main.evidence)],
-                    },
-                );
-                self.end(CULPRIT, slice.to);
+                let annotations = &[("evidence", main.evidence.as_str())];
+                let shown = TrackSlice { category: "culprit", name: &main.words(), annotations };
+                self.slice(CULPRIT, (slice.from, slice.to), &shown);
             }
         }
     }

@@ -4,12 +4,11 @@
 //! are on tracks of their own, because both number theirs from 0; a track of the virtual CPU says
 //! whether it ran, was kept off its CPU, or was halted.
 
-use super::{SYSTEM_INFO, Trace, TrackSlice};
+use super::{Trace, TrackSlice};
 use crate::event::{KernelEvent, TraceEvent};
 use crate::facts::SpikeFacts;
-use crate::kind::{Cause, Explanation};
+use crate::kind::Explanation;
 use crate::kvm;
-use crate::protobuf::ProtobufMessage;
 use crate::timeline::{LoopState, loop_spans};
 use crate::window::Window;
 
@@ -52,18 +51,10 @@ pub struct GuestBesideHost<'t> {
 /// Returns the bytes of a trace file with both, which ui.perfetto.dev opens.
 #[must_use]
 pub fn write_joined(both: &GuestBesideHost<'_>) -> Vec<u8> {
-    let mut trace = Trace::default();
-    let release = ProtobufMessage::new().text(1, "Linux").text(3, both.kernel);
-    trace.packet(
-        ProtobufMessage::new().message(SYSTEM_INFO, &ProtobufMessage::new().message(1, &release)),
-    );
+    let mut trace = Trace::of_kernel(both.kernel);
     // The viewer takes a switch from a thread that did not run for an error.
     let host = both.host.completed();
-    for cpu in &host.cpus {
-        trace.scheduler(cpu.cpu, &cpu.events);
-        trace.interrupts(cpu.cpu, &cpu.events, &host);
-    }
-
+    trace.cpus(&host);
     trace.track(VCPU, "virtual CPU 0 on the host");
     trace.virtual_cpu(&host, both.vcpu);
     trace.exits(&host, both.vcpu);
@@ -86,12 +77,7 @@ impl Trace {
                 LoopState::Unknown => continue,
             };
             if span.from < span.to {
-                self.begin(
-                    VCPU,
-                    span.from,
-                    &TrackSlice { category: "vcpu", name, annotations: &[] },
-                );
-                self.end(VCPU, span.to);
+                self.slice(VCPU, (span.from, span.to), &TrackSlice::plain("vcpu", name));
             }
         }
     }
@@ -103,34 +89,17 @@ impl Trace {
         }
         for exit in exits {
             let name = exit.reason.to_string();
-            self.begin(
-                EXITS,
-                exit.from,
-                &TrackSlice { category: "vcpu", name: &name, annotations: &[] },
-            );
-            self.end(EXITS, exit.to);
+            self.slice(EXITS, (exit.from, exit.to), &TrackSlice::plain("vcpu", &name));
         }
     }
 
     fn guest_spike(&mut self, spike: &GuestSpike<'_>) {
         let facts = spike.facts;
-        let from = facts.expiry.min(facts.start);
-        self.begin(GUEST_LOOP, from, &TrackSlice::in_loop("wake-up"));
-        self.end(GUEST_LOOP, facts.start);
-        self.begin(GUEST_LOOP, facts.start, &TrackSlice::in_loop("cycle"));
-        self.end(GUEST_LOOP, facts.end);
+        self.cycle(GUEST_LOOP, facts);
+        let span = (facts.expiry.min(facts.start), facts.start);
         for (track, explanation) in [(BY_GUEST, spike.guest), (BY_HOST, spike.host)] {
             let Some(main) = explanation.main() else { continue };
-            let evidence = |cause: &Cause| (cause.words(), cause.evidence.clone());
-            let all: Vec<(String, String)> = explanation.causes.iter().map(evidence).collect();
-            let all: Vec<(&str, &str)> =
-                all.iter().map(|(words, evidence)| (words.as_str(), evidence.as_str())).collect();
-            self.begin(
-                track,
-                from,
-                &TrackSlice { category: "cause", name: &main.words(), annotations: &all },
-            );
-            self.end(track, facts.start);
+            self.causes(track, span, &main.words(), explanation);
         }
     }
 
@@ -161,11 +130,7 @@ impl Trace {
             }
             runs = !next.is_idle();
             if runs {
-                self.begin(
-                    track,
-                    event.at,
-                    &TrackSlice { category: "thread", name: &next.to_string(), annotations: &[] },
-                );
+                self.begin(track, event.at, &TrackSlice::plain("thread", &next.to_string()));
             }
         }
         if runs {
