@@ -3,7 +3,7 @@
 use onbeat_rt::Instant;
 
 use crate::class::{Class, classify};
-use crate::process::{Policy, ThreadFacts};
+use crate::process::{Policy, ThreadCounters, ThreadFacts};
 use crate::waits::{Source, Wait};
 
 /// A series of waits that was seen while looking for the loop.
@@ -60,14 +60,8 @@ pub struct SeenThread {
     pub series: Vec<SeenSeries>,
     /// The system call in which it was found waiting most often.
     pub waits_in: Option<String>,
-    /// CPU time while it was looked at, in nanoseconds.
-    pub cpu_ns: u64,
-    /// Time for which it could run and waited for a CPU, in nanoseconds.
-    pub delayed_ns: u64,
-    /// Times it left the CPU to wait, by the kernel's count.
-    pub waits: u64,
-    /// Times it was made to leave the CPU.
-    pub preemptions: u64,
+    /// What the kernel counted while it was looked at.
+    pub counters: ThreadCounters,
     /// Events per second, where they were so many that it was not looked at to the end.
     pub flood: Option<u64>,
 }
@@ -92,14 +86,15 @@ impl SeenThread {
     #[must_use]
     pub fn nature(&self, looked_ns: u64) -> ThreadNature {
         // On a busy machine a thread that always wants to run runs for a part of the time.
-        let busy = (self.cpu_ns + self.delayed_ns) as f64 / looked_ns.max(1) as f64;
+        let ThreadCounters { cpu_ns, delayed_ns, waits, .. } = self.counters;
+        let busy = (cpu_ns + delayed_ns) as f64 / looked_ns.max(1) as f64;
         if self.flood.is_some() {
             ThreadNature::Floods
         } else if self.best(looked_ns).is_some() {
             ThreadNature::Periodic
-        } else if busy >= SPINS_FROM && self.waits <= 1 {
+        } else if busy >= SPINS_FROM && waits <= 1 {
             ThreadNature::Spins
-        } else if self.waits > 0 || self.cpu_ns > 0 {
+        } else if waits > 0 || cpu_ns > 0 {
             ThreadNature::NotPeriodic
         } else {
             ThreadNature::Sleeps
@@ -227,7 +222,6 @@ mod tests {
 
     use super::*;
     use crate::event::TimerClock;
-    use crate::process::ThreadCounters;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -253,16 +247,8 @@ mod tests {
             counters: ThreadCounters::default(),
         };
         let series = vec![SeenSeries { releases, waits, class, ..SeenSeries::new(source) }];
-        SeenThread {
-            facts,
-            series,
-            waits_in: None,
-            cpu_ns: 1_000_000,
-            delayed_ns: 0,
-            waits,
-            preemptions: 0,
-            flood: None,
-        }
+        let counters = ThreadCounters { cpu_ns: 1_000_000, waits, ..ThreadCounters::default() };
+        SeenThread { facts, series, waits_in: None, counters, flood: None }
     }
 
     fn chosen(threads: &[SeenThread]) -> Option<i32> {
@@ -327,10 +313,9 @@ mod tests {
     fn a_thread_that_runs_without_waiting_spins() {
         let mut spinning = thread(1, Policy::Ordinary { nice: 0 }, 1_000_000, 0);
         spinning.series.clear();
-        spinning.waits = 0;
-        spinning.cpu_ns = 2 * SECOND;
+        spinning.counters = ThreadCounters { cpu_ns: 2 * SECOND, ..ThreadCounters::default() };
         assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Spins);
-        spinning.cpu_ns = 0;
+        spinning.counters.cpu_ns = 0;
         assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Sleeps);
     }
 }

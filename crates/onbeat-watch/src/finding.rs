@@ -401,7 +401,7 @@ fn shares_cpu(name: &str, survey: &Survey, watched: &WatchedLoop) -> Option<Find
     let mut others: Vec<String> = survey
         .threads
         .iter()
-        .filter(|other| other.facts.tid() != watched.thread.tid() && other.cpu_ns > 0)
+        .filter(|other| other.facts.tid() != watched.thread.tid() && other.counters.cpu_ns > 0)
         .filter(|other| other.facts.bound_cpu() == Some(cpu))
         .filter(|other| {
             !other.facts.policy.is_real_time()

@@ -19,7 +19,7 @@ pub fn threads(seen: &Survey, pid: i32, chosen: &[WatchedLoop]) -> Value {
         let waits: Vec<Value> =
             thread.series.iter().map(|one| series(one, seen.looked_ns)).collect();
         let mut value = facts(&thread.facts);
-        value["cpu_share"] = json!(thread.cpu_ns as f64 / seen.looked_ns.max(1) as f64);
+        value["cpu_share"] = json!(thread.counters.cpu_ns as f64 / seen.looked_ns.max(1) as f64);
         value["waits"] = json!(waits);
         value["is_loop"] = json!(chosen.iter().any(|one| one.thread.id == thread.facts.id));
         value

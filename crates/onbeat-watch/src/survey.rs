@@ -177,10 +177,7 @@ impl Looking {
             waits_in: self.calls.get(&facts.tid()).and_then(|calls| {
                 calls.iter().max_by_key(|(_, found)| **found).map(|(call, _)| call.clone())
             }),
-            cpu_ns: 0,
-            delayed_ns: 0,
-            waits: 0,
-            preemptions: 0,
+            counters: ThreadCounters::default(),
             flood: self.floods.get(&facts.tid()).copied(),
         };
         self.known.values().map(of).collect()
@@ -190,11 +187,8 @@ impl Looking {
         let mut threads = self.seen();
         for thread in &mut threads {
             let now = ThreadCounters::read(thread.facts.tid());
-            let since = now.unwrap_or(thread.facts.counters).since(thread.facts.counters);
-            thread.cpu_ns = since.cpu_ns;
-            thread.delayed_ns = since.delayed_ns;
-            thread.waits = since.waits;
-            thread.preemptions = since.preemptions;
+            let first = thread.facts.counters;
+            thread.counters = now.unwrap_or(first).since(first);
         }
         Survey { threads, looked_ns, lost: self.lost }
     }

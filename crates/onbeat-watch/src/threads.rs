@@ -29,7 +29,7 @@ pub fn table(survey: &Survey, process: &str, chosen: Option<u32>, letters: Lette
             ThreadNature::NotPeriodic => 2,
             ThreadNature::Sleeps => 0,
         };
-        (is_chosen, policy.is_real_time(), nature, policy.priority(), thread.cpu_ns)
+        (is_chosen, policy.is_real_time(), nature, policy.priority(), thread.counters.cpu_ns)
     };
     threads.sort_by_key(|thread| std::cmp::Reverse(key(thread)));
     let idle = |thread: &&SeenThread| thread.nature(looked_ns) == ThreadNature::Sleeps;
@@ -85,7 +85,7 @@ pub fn table(survey: &Survey, process: &str, chosen: Option<u32>, letters: Lette
 
 /// The row of a pool, before those of its threads.
 fn pool_row(pool: &Pool<'_>, looked_ns: u64, sign: &str, letters: Letters) -> Row {
-    let cpu_ns: u64 = pool.threads.iter().map(|thread| thread.cpu_ns).sum();
+    let cpu_ns: u64 = pool.threads.iter().map(|thread| thread.counters.cpu_ns).sum();
     let period = time_ns(pool.class.period_ns(), letters);
     let facts = pool.threads.first().map(|thread| &thread.facts);
     let entries: [Entry; 7] = [
@@ -119,7 +119,7 @@ fn rows(thread: &SeenThread, looked_ns: u64, chosen: Option<u32>, letters: Lette
             ["".into(), "".into(), "".into()]
         }
     };
-    let cpu = format!("{:.1} %", thread.cpu_ns as f64 * 100.0 / looked_ns.max(1) as f64);
+    let cpu = format!("{:.1} %", thread.counters.cpu_ns as f64 * 100.0 / looked_ns.max(1) as f64);
     let most = thread.series.iter().map(|one| one.waits).max().unwrap_or(0);
     let counts = |one: &&SeenSeries| one.waits > 1 && one.waits * LEAST_SHARE >= most;
     let mut series: Vec<&SeenSeries> = thread.series.iter().filter(counts).collect();
