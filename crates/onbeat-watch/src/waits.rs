@@ -85,6 +85,22 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// The wait of a thread on a CPU of which nothing else is known.
+    const fn of((tid, cpu): (u32, u32), source: Source, end: WaitEnd) -> Self {
+        Self {
+            tid,
+            source,
+            release: None,
+            armed_at: None,
+            slept_at: None,
+            waker: None,
+            end,
+            slack_ns: 0,
+            cpu,
+            timer: 0,
+        }
+    }
+
     /// Returns the instant at which the wait began: the end of the work before it.
     #[must_use]
     pub fn began(&self) -> Option<Instant> {
@@ -122,27 +138,29 @@ enum State {
     Asleep(Instant),
 }
 
-/// A timer of a sleeping thread.
+/// A timer that was set: of a sleep, or one that outlives a wait.
 #[derive(Clone, Copy, Debug)]
-struct Sleeper {
+struct Timer {
+    source: Source,
     address: u64,
     due: Instant,
-    relative: bool,
-    clock: TimerClock,
-    slack_ns: u64,
     armed_at: Instant,
-    slept: bool,
+    slack_ns: u64,
+    /// Of a sleep whether it has begun, of another timer whether a wait has ended by it.
+    used: bool,
 }
 
-/// A timer that outlives a wait.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    kind: TimerKind,
-    address: u64,
-    due: Instant,
-    armed_at: Instant,
-    slack_ns: u64,
-    served: bool,
+impl Timer {
+    fn wait(&self, place: (u32, u32), slept_at: Option<Instant>, end: WaitEnd) -> Wait {
+        Wait {
+            release: Some(self.due),
+            armed_at: Some(self.armed_at),
+            slept_at,
+            slack_ns: self.slack_ns,
+            timer: self.address,
+            ..Wait::of(place, self.source, end)
+        }
+    }
 }
 
 /// Timers that are remembered of a thread; a program that makes and closes timers all the time
@@ -154,10 +172,10 @@ struct Thread {
     tid: u32,
     cpu: u32,
     state: State,
-    sleeper: Option<Sleeper>,
-    timers: Vec<Pending>,
+    sleeper: Option<Timer>,
+    /// Those that outlive a wait.
+    timers: Vec<Timer>,
     woken: Option<(Instant, Waker)>,
-    preemptions: u64,
     sleeps: u64,
     /// When it left the CPU to wait, lately.
     slept: VecDeque<Instant>,
@@ -249,7 +267,7 @@ impl WaitAssembler {
                 .sleeper
                 .map(|sleeper| PendingWait { release: sleeper.due, began: sleeper.armed_at }),
             Source::Timer { address, .. } => {
-                let timers = thread.timers.iter().filter(|timer| !timer.served);
+                let timers = thread.timers.iter().filter(|timer| !timer.used);
                 let mut own = timers.filter(|timer| timer.address == address);
                 own.next().map(|timer| PendingWait { release: timer.due, began: slept_at })
             }
@@ -277,47 +295,37 @@ impl WaitAssembler {
     pub fn stops(&self, tid: u32) -> u64 {
         self.threads.get(&tid).map_or(0, |thread| thread.stops)
     }
-
-    /// Returns how often a thread was seen to leave the CPU to wait, and how often it was made to
-    /// leave it.
-    #[must_use]
-    pub fn switches(&self, tid: u32) -> (u64, u64) {
-        self.threads.get(&tid).map_or((0, 0), |thread| (thread.sleeps, thread.preemptions))
-    }
 }
 
 impl Thread {
     fn take(&mut self, at: Instant, what: What, into: &mut Vec<Wait>) {
         match what {
-            What::Arm { kind: TimerKind::Sleep, address, relative, due, slack_ns, clock } => {
+            What::Arm { kind, address, relative, due, slack_ns, clock } => {
                 self.end_unseen(into);
-                self.end_sleeper(into);
-                let slept = false;
-                let armed_at = at;
-                self.sleeper =
-                    Some(Sleeper { address, due, relative, clock, slack_ns, armed_at, slept });
-            }
-            What::Expired { address } => {
-                let is_own = |sleeper: &mut Sleeper| sleeper.address == address && !sleeper.slept;
-                if let Some(sleeper) = self.sleeper.take_if(is_own) {
-                    into.push(self.of_sleeper(&sleeper, None, WaitEnd::Late(at)));
+                let source = match kind {
+                    TimerKind::Sleep => Source::Sleep { relative, clock },
+                    kind => Source::Timer { kind, address },
+                };
+                let timer = Timer { source, address, due, armed_at: at, slack_ns, used: false };
+                if kind == TimerKind::Sleep {
+                    self.end_sleeper(into);
+                    self.sleeper = Some(timer);
+                } else {
+                    self.arm(timer, into);
                 }
             }
-            What::Arm { kind, address, due, slack_ns, .. } => {
-                self.end_unseen(into);
-                self.arm(
-                    Pending { kind, address, due, armed_at: at, slack_ns, served: false },
-                    into,
-                );
+            What::Expired { address } => {
+                let is_own = |sleeper: &mut Timer| sleeper.address == address && !sleeper.used;
+                if let Some(sleeper) = self.sleeper.take_if(is_own) {
+                    into.push(sleeper.wait(self.place(), None, WaitEnd::Late(at)));
+                }
             }
             What::Sleep => self.sleep(at, into),
             What::Preempted | What::Stopped => {
                 self.end_unseen(into);
-                // The kernel counts a stop among the waits.
-                let counted =
-                    if what == What::Stopped { &mut self.sleeps } else { &mut self.preemptions };
-                *counted += 1;
                 if what == What::Stopped {
+                    // The kernel counts a stop among the waits.
+                    self.sleeps += 1;
                     self.stops += 1;
                     self.remember(at);
                 }
@@ -349,40 +357,35 @@ impl Thread {
         let ended = self.calls.ended.take();
         self.calls.due = None;
         let release = due.or((!has_timers).then_some(at));
-        Wait {
-            tid: self.tid,
-            source: Source::Call,
-            release,
-            armed_at: None,
-            slept_at: ended,
-            waker: None,
-            end: if due.is_some() || !has_timers { WaitEnd::Ran(at) } else { WaitEnd::Late(at) },
-            slack_ns: 0,
-            cpu: self.cpu,
-            timer: 0,
-        }
+        let end = if release.is_some() { WaitEnd::Ran(at) } else { WaitEnd::Late(at) };
+        Wait { release, slept_at: ended, ..Wait::of(self.place(), Source::Call, end) }
+    }
+
+    const fn place(&self) -> (u32, u32) {
+        (self.tid, self.cpu)
     }
 
     /// A thread that acts without having been seen to run again.
     fn end_unseen(&mut self, into: &mut Vec<Wait>) {
         let State::Asleep(slept_at) = self.state else { return };
         self.state = State::Running;
-        match self.sleeper.take() {
-            Some(sleeper) => into.push(self.of_sleeper(&sleeper, Some(slept_at), WaitEnd::NotSeen)),
-            None => into.push(self.of_event(slept_at, WaitEnd::NotSeen)),
-        }
+        let end = WaitEnd::NotSeen;
+        into.push(match self.sleeper.take() {
+            Some(sleeper) => sleeper.wait(self.place(), Some(slept_at), end),
+            None => self.of_event(slept_at, end),
+        });
         self.woken = None;
     }
 
     /// A sleep that was set and not begun.
     fn end_sleeper(&mut self, into: &mut Vec<Wait>) {
-        let Some(sleeper) = self.sleeper.take_if(|sleeper| !sleeper.slept) else { return };
+        let Some(sleeper) = self.sleeper.take_if(|sleeper| !sleeper.used) else { return };
         let is_late = sleeper.due <= sleeper.armed_at;
         let end = if is_late { WaitEnd::Late(sleeper.armed_at) } else { WaitEnd::NotSeen };
-        into.push(self.of_sleeper(&sleeper, None, end));
+        into.push(sleeper.wait(self.place(), None, end));
     }
 
-    fn arm(&mut self, timer: Pending, into: &mut Vec<Wait>) {
+    fn arm(&mut self, timer: Timer, into: &mut Vec<Wait>) {
         let at = timer.armed_at;
         let Some(known) = self.timers.iter_mut().find(|known| known.address == timer.address)
         else {
@@ -394,9 +397,9 @@ impl Thread {
         };
 
         let before = std::mem::replace(known, timer);
-        if !before.served && before.due <= at {
+        if !before.used && before.due <= at {
             // It expired while the thread was busy, and is set anew by the call that fetches it.
-            into.push(of_timer((self.tid, self.cpu), &before, None, WaitEnd::Late(at), None));
+            into.push(before.wait(self.place(), None, WaitEnd::Late(at)));
         }
     }
 
@@ -405,19 +408,16 @@ impl Thread {
         self.sleeps += 1;
         self.remember(at);
         self.woken = None;
-        if self.sleeper.is_some_and(|sleeper| sleeper.due < at && !sleeper.slept) {
+        if self.sleeper.is_some_and(|sleeper| sleeper.due < at && !sleeper.used) {
             // It came too late to sleep; this is another wait.
             self.end_sleeper(into);
         }
         if let Some(sleeper) = &mut self.sleeper {
-            sleeper.slept = true;
+            sleeper.used = true;
         }
 
         // It would not sleep if one of these were still to be fetched.
-        self.timers
-            .iter_mut()
-            .filter(|timer| timer.due <= at)
-            .for_each(|timer| timer.served = true);
+        self.timers.iter_mut().filter(|timer| timer.due <= at).for_each(|timer| timer.used = true);
         self.state = State::Asleep(at);
     }
 
@@ -436,19 +436,19 @@ impl Thread {
             State::Preempted(left_at) => {
                 // It was about to sleep when it was made to leave, and the timer expired before
                 // it came back.
-                let is_over = |sleeper: &mut Sleeper| {
-                    !sleeper.slept && sleeper.due > left_at && sleeper.due <= at
+                let is_over = |sleeper: &mut Timer| {
+                    !sleeper.used && sleeper.due > left_at && sleeper.due <= at
                 };
                 if let Some(sleeper) = self.sleeper.take_if(is_over) {
-                    into.push(self.of_sleeper(&sleeper, Some(left_at), WaitEnd::Ran(at)));
+                    into.push(sleeper.wait(self.place(), Some(left_at), WaitEnd::Ran(at)));
                 }
             }
             State::Running | State::Unknown => {
                 // Its leaving was not seen.
                 let is_over =
-                    |sleeper: &mut Sleeper| sleeper.due > sleeper.armed_at && sleeper.due <= at;
+                    |sleeper: &mut Timer| sleeper.due > sleeper.armed_at && sleeper.due <= at;
                 if let Some(sleeper) = self.sleeper.take_if(is_over) {
-                    into.push(self.of_sleeper(&sleeper, None, WaitEnd::Ran(at)));
+                    into.push(sleeper.wait(self.place(), None, WaitEnd::Ran(at)));
                 }
             }
         }
@@ -463,13 +463,13 @@ impl Thread {
     ) {
         let waker = woken.map(|(_, waker)| waker);
         let woken_at = woken.map_or(at, |(at, _)| at);
-        let end = WaitEnd::Ran(at);
+        let (place, end) = (self.place(), WaitEnd::Ran(at));
         let mut is_timer = false;
         for timer in &mut self.timers {
-            if !timer.served && timer.due <= woken_at {
-                timer.served = true;
+            if !timer.used && timer.due <= woken_at {
+                timer.used = true;
                 is_timer = true;
-                into.push(of_timer((self.tid, self.cpu), timer, Some(slept_at), end, waker));
+                into.push(Wait { waker, ..timer.wait(place, Some(slept_at), end) });
             }
         }
 
@@ -479,68 +479,14 @@ impl Thread {
             return;
         }
 
-        match sleeper.filter(|sleeper| sleeper.due <= woken_at) {
-            Some(sleeper) => {
-                let wait = self.of_sleeper(&sleeper, Some(slept_at), end);
-                into.push(Wait { waker, ..wait });
-            }
-            None => {
-                let release = woken.map(|(at, _)| at);
-                into.push(Wait { release, waker, ..self.of_event(slept_at, end) });
-            }
-        }
+        let wait = match sleeper.filter(|sleeper| sleeper.due <= woken_at) {
+            Some(sleeper) => sleeper.wait(place, Some(slept_at), end),
+            None => Wait { release: woken.map(|(at, _)| at), ..self.of_event(slept_at, end) },
+        };
+        into.push(Wait { waker, ..wait });
     }
 
-    const fn of_sleeper(&self, sleeper: &Sleeper, slept_at: Option<Instant>, end: WaitEnd) -> Wait {
-        let Sleeper { address, due, relative, clock, slack_ns, armed_at, .. } = *sleeper;
-        Wait {
-            tid: self.tid,
-            source: Source::Sleep { relative, clock },
-            release: Some(due),
-            armed_at: Some(armed_at),
-            slept_at,
-            waker: None,
-            end,
-            slack_ns,
-            cpu: self.cpu,
-            timer: address,
-        }
-    }
-
-    const fn of_event(&self, slept_at: Instant, end: WaitEnd) -> Wait {
-        Wait {
-            tid: self.tid,
-            source: Source::Event,
-            release: None,
-            armed_at: None,
-            slept_at: Some(slept_at),
-            waker: None,
-            end,
-            slack_ns: 0,
-            cpu: self.cpu,
-            timer: 0,
-        }
-    }
-}
-
-const fn of_timer(
-    (tid, cpu): (u32, u32),
-    timer: &Pending,
-    slept_at: Option<Instant>,
-    end: WaitEnd,
-    waker: Option<Waker>,
-) -> Wait {
-    let Pending { kind, address, due, slack_ns, armed_at, .. } = *timer;
-    Wait {
-        tid,
-        source: Source::Timer { kind, address },
-        release: Some(due),
-        armed_at: Some(armed_at),
-        slept_at,
-        waker,
-        end,
-        slack_ns,
-        cpu,
-        timer: address,
+    fn of_event(&self, slept_at: Instant, end: WaitEnd) -> Wait {
+        Wait { slept_at: Some(slept_at), ..Wait::of(self.place(), Source::Event, end) }
     }
 }
