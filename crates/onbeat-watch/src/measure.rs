@@ -13,7 +13,7 @@ use onbeat::cause::{
 use onbeat::probe::SpikeExplainer;
 use onbeat::probe::stall::{Rules, StallWatch};
 use onbeat::probe::surroundings::{self, Surroundings};
-use onbeat::probe::{Interruptions, Origin};
+use onbeat::probe::{Interruptions, Origin, of_cost};
 use onbeat::record::{
     Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Watch, Why,
     interval_ns_for,
@@ -197,14 +197,6 @@ struct Measuring<'m> {
     own_waits: OwnWaits,
 }
 
-/// What was found besides the samples.
-struct Found {
-    not_seen: u64,
-    inner: InnerWaits,
-    causes: BTreeMap<CauseKind, (u64, Cause)>,
-    feeder: Option<(u32, u64)>,
-}
-
 /// Threads that wake a loop and are remembered.
 const MOST_FEEDERS: usize = 64;
 
@@ -247,12 +239,7 @@ pub fn measure(
         page_faults: watched.counters.faults,
         involuntary_switches: watched.counters.preemptions,
         cpu_ns: watched.counters.cpu_ns,
-        causes_cpu_ns: cost.cpu_ns,
-        causes_explained: cost.explained,
-        causes_incomplete: cost.incomplete,
-        causes_slowest_ns: cost.slowest_ns,
-        causes_bytes: cost.bytes_held,
-        ..Account::default()
+        ..of_cost(&cost)
     };
     watched.account = Some(recorder.close(&closing)?);
     Ok(watched)
@@ -354,18 +341,18 @@ pub fn measure_stretch(
     let counters = counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
-    let found = measuring.finish(last)?;
-    let Found { not_seen, inner, causes, feeder } = found;
-    let feeder = feeder.and_then(|(tid, woken)| Some((process::thread(tid.cast_signed())?, woken)));
+    measuring.finish(last)?;
+    let feeder = measuring.feeders.iter().max_by_key(|(_, woken)| **woken);
+    let named = |(tid, woken): (&u32, &u64)| Some((process::thread(tid.cast_signed())?, *woken));
     Ok(Watched {
-        causes,
-        feeder,
+        not_seen: measuring.builder.not_seen(),
+        inner: measuring.inner,
+        feeder: feeder.and_then(named),
+        causes: measuring.causes,
         standing,
-        not_seen,
         lost_events,
         account: None,
         reason,
-        inner,
         calls,
         has_ended,
         own_cpu_ns: own_cpu_ns() - own_before,
@@ -697,7 +684,7 @@ impl<'m> Measuring<'m> {
         Ok(())
     }
 
-    fn finish(mut self, end: Option<(Instant, Option<PendingWait>)>) -> Result<Found, WatchError> {
+    fn finish(&mut self, end: Option<(Instant, Option<PendingWait>)>) -> Result<(), WatchError> {
         self.prepare();
         let mut facts = Vec::new();
         let (at, pending) = end.unwrap_or_default();
@@ -706,7 +693,7 @@ impl<'m> Measuring<'m> {
             self.record(fact, 0)?;
         }
         if !self.has_begun {
-            return Ok(self.found());
+            return Ok(());
         }
 
         self.recorder.end_block(&outcome)?;
@@ -719,16 +706,7 @@ impl<'m> Measuring<'m> {
                 thread.tid()
             ))?;
         }
-        Ok(self.found())
-    }
-
-    fn found(self) -> Found {
-        Found {
-            not_seen: self.builder.not_seen(),
-            inner: self.inner,
-            causes: self.causes,
-            feeder: self.feeders.into_iter().max_by_key(|(_, woken)| *woken),
-        }
+        Ok(())
     }
 }
 

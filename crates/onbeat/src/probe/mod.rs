@@ -42,8 +42,7 @@ pub use description::{Description, Given, SettingValue};
 pub use error::{ProbeError, RunError};
 pub use interruptions::Interruptions;
 pub use option::{OptionKind, ProbeOption};
-pub(crate) use run::of_cost;
-pub use run::{BlockPlan, Destination, ProbeRun, Run};
+pub use run::{BlockPlan, Destination, ProbeRun, Run, of_cost};
 pub use setting::Setting;
 pub use start::Origin;
 

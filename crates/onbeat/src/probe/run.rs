@@ -426,7 +426,8 @@ fn split_where_possible(
 }
 
 /// Returns the account of what explanations have cost.
-pub(crate) fn of_cost(cost: &Cost) -> Account {
+#[must_use]
+pub fn of_cost(cost: &Cost) -> Account {
     Account {
         causes_cpu_ns: cost.cpu_ns,
         causes_explained: cost.explained,
