@@ -1,5 +1,7 @@
 //! Which of the threads is the loop.
 
+use std::cmp::Reverse;
+
 use onbeat_rt::Instant;
 
 use crate::class::{Class, classify};
@@ -48,6 +50,11 @@ impl SeenSeries {
             timer: 0,
             worked_ns: 0,
         }
+    }
+
+    /// Orders series, the most regular first, then the most frequent.
+    pub(crate) fn order(&self) -> (u8, Reverse<u64>) {
+        (self.class.as_ref().map_or(u8::MAX, Class::regularity), Reverse(self.waits))
     }
 }
 
@@ -108,10 +115,7 @@ impl SeenThread {
             series.class.as_ref().is_some_and(Class::is_periodic)
                 && rate(series.waits, looked_ns) >= LEAST_RATE
         });
-        may_be.min_by_key(|series| {
-            let class = series.class.as_ref().map_or(u8::MAX, Class::regularity);
-            (class, std::cmp::Reverse(series.waits))
-        })
+        may_be.min_by_key(|series| series.order())
     }
 
     /// Returns its most frequent series with a class.
@@ -198,22 +202,20 @@ impl SeriesCollection {
     }
 }
 
-/// Returns the thread and series that is most likely the control loop: real-time before ordinary,
-/// then by priority, by regularity, by rate. Only series of at least [`LEAST_RATE`] releases a
-/// second that are periodic.
+/// Orders loops by how likely each is the control loop: real-time before ordinary, then by
+/// priority, by regularity, by rate.
+pub(crate) fn likelihood(policy: Policy, order: (u8, Reverse<u64>)) -> impl Ord {
+    (policy.is_real_time(), policy.priority(), Reverse(order))
+}
+
+/// Returns the thread and series that is most likely the control loop. Only series of at least
+/// [`LEAST_RATE`] releases a second that are periodic.
 #[must_use]
 pub fn choose(threads: &[SeenThread], looked_ns: u64) -> Option<(&SeenThread, &SeenSeries)> {
     let candidates = threads.iter().filter(|thread| thread.flood.is_none());
     let candidates = candidates.filter_map(|thread| Some((thread, thread.best(looked_ns)?)));
-    candidates.max_by(|(one, of_one), (other, of_other)| {
-        let key = |thread: &SeenThread, series: &SeenSeries| {
-            let policy: Policy = thread.facts.policy;
-            let class = series.class.as_ref().map_or(u8::MAX, Class::regularity);
-            (policy.is_real_time(), policy.priority(), u8::MAX - class, series.waits)
-        };
-        // Of equal ones the first.
-        key(one, of_one).cmp(&key(other, of_other)).then(std::cmp::Ordering::Greater)
-    })
+    // Of equal ones the first.
+    candidates.rev().max_by_key(|(thread, series)| likelihood(thread.facts.policy, series.order()))
 }
 
 #[cfg(test)]

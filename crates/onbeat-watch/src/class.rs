@@ -80,7 +80,9 @@ impl Class {
         }
     }
 
-    const fn rank(&self) -> u8 {
+    /// Orders classes, the most regular first.
+    #[must_use]
+    pub const fn regularity(&self) -> u8 {
         match self {
             Self::Exact { .. } => 0,
             Self::Locked { .. } => 1,
@@ -88,12 +90,6 @@ impl Class {
             Self::Mean { .. } => 3,
             Self::Irregular { .. } => 4,
         }
-    }
-
-    /// Orders classes, the most regular first.
-    #[must_use]
-    pub const fn regularity(&self) -> u8 {
-        self.rank()
     }
 }
 

@@ -1,12 +1,13 @@
 //! The loop that is measured: of the thread that was named, or the most likely one.
 
+use std::cmp::Reverse;
+
 use onbeat_figures::Letters;
 
-use crate::choose::{SeenSeries, SeenThread, ThreadNature, choose};
-use crate::class::Class;
+use crate::choose::{SeenSeries, SeenThread, ThreadNature, choose, likelihood};
 use crate::measure::WatchedLoop;
 use crate::pool::{Pool, pools};
-use crate::process::{self, ThreadFacts};
+use crate::process;
 use crate::survey::Survey;
 use crate::words::{clean, several_periods};
 
@@ -96,12 +97,8 @@ pub fn chosen(
 /// Whether a pool is more likely the loop than a thread of the same process: as of two threads.
 fn is_before(pool: &Pool<'_>, thread: &SeenThread, series: &SeenSeries) -> bool {
     let Some(worker) = pool.threads.first() else { return false };
-    let key = |facts: &ThreadFacts, class: Option<&Class>, waits: u64| {
-        let regularity = class.map_or(u8::MAX, Class::regularity);
-        (facts.policy.is_real_time(), facts.policy.priority(), u8::MAX - regularity, waits)
-    };
-    key(&worker.facts, Some(&pool.class), pool.releases.len() as u64)
-        > key(&thread.facts, series.class.as_ref(), series.waits)
+    let of_pool = (pool.class.regularity(), Reverse(pool.releases.len() as u64));
+    likelihood(worker.facts.policy, of_pool) > likelihood(thread.facts.policy, series.order())
 }
 
 fn of_pool(pool: &Pool<'_>) -> Option<WatchedLoop> {

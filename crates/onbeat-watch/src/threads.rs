@@ -5,7 +5,6 @@ use onbeat_figures::table::{Column, Entry, Row, Table};
 use onbeat_figures::units::time_ns;
 
 use crate::choose::{SeenSeries, SeenThread, ThreadNature, rate};
-use crate::class::Class;
 use crate::pool::{Pool, pools};
 use crate::process::{ThreadCounters, ThreadFacts};
 use crate::survey::Survey;
@@ -123,10 +122,7 @@ fn rows(thread: &SeenThread, looked_ns: u64, chosen: Option<u32>, letters: Lette
     let most = thread.series.iter().map(|one| one.waits).max().unwrap_or(0);
     let counts = |one: &&SeenSeries| one.waits > 1 && one.waits * LEAST_SHARE >= most;
     let mut series: Vec<&SeenSeries> = thread.series.iter().filter(counts).collect();
-    series.sort_by_key(|one| {
-        let rank = one.class.as_ref().map_or(u8::MAX, Class::regularity);
-        (rank, std::cmp::Reverse(one.waits))
-    });
+    series.sort_by_key(|one| one.order());
     series.truncate(MOST_SERIES);
     let nature = thread.nature(looked_ns);
     if series.is_empty() || matches!(nature, ThreadNature::Floods | ThreadNature::Spins) {
