@@ -1,6 +1,8 @@
 //! The steps of one record: each place that is not as wanted.
 
-use super::recipes::{Recipe, RecipeKind, Who, recipe};
+use std::collections::BTreeSet;
+
+use super::recipes::{Recipe, recipe};
 use super::{PlanStep, StepTarget, ThreadGroup};
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::file::{EqualFilesProbe, ValueFormat};
@@ -11,6 +13,7 @@ use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::ProbeValue;
 use crate::change::Kind;
 use crate::cpu_list::CpuList;
+use crate::task_setting::TaskSetting;
 
 /// Values or interrupts that are named one by one.
 const MOST_NAMED: usize = 4;
@@ -78,7 +81,7 @@ pub fn of(record: &TuningRecord, survey: &Survey<'_>) -> Result<Vec<PlanStep>, S
 pub fn boot(record: &TuningRecord, survey: &Survey<'_>) -> Option<PlanStep> {
     let new = survey.fill(record.boot.as_deref()?);
     // What a person must fill in is not a step.
-    if new.contains(['{', 'N']) && new.contains("=N") || new.contains('{') {
+    if new.contains("=N") || new.contains('{') {
         return None;
     }
 
@@ -125,6 +128,11 @@ impl StepPlanner<'_, '_> {
         };
         let bad = |reading: ProbeReading| Some((reading.place, reading.value.ok().filter(is_bad)?));
         probe.read(self.survey).into_iter().filter_map(bad).collect()
+    }
+
+    /// The same of all probes of the record.
+    fn all_bad(&self) -> Vec<(String, ProbeValue)> {
+        self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect()
     }
 
     // ---- records with a value to write
@@ -248,26 +256,20 @@ impl StepPlanner<'_, '_> {
 
     // ---- records with a recipe
 
-    fn by_recipe(&self, recipe: Recipe) -> Result<Vec<PlanStep>, StepError> {
+    fn by_recipe(&self, recipe: &Recipe) -> Result<Vec<PlanStep>, StepError> {
         match recipe {
             Recipe::Shield => self.shield(),
-            Recipe::Affinity(who, cpus) => self.affinity(who, cpus),
-            Recipe::Threads(who, setting, value) => {
+            Recipe::Affinity(threads, cpus) => self.affinity(threads, cpus),
+            Recipe::Threads(threads, setting, value) => {
                 let value = self.filled(value)?;
-                let bad: Vec<_> =
-                    self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
-                let threads = narrowed(who, &bad);
-                let shell = shell_of_threads(&threads, setting, &value);
-                let target = StepTarget::Threads { threads, setting };
+                let bad = self.all_bad();
+                let threads = narrowed(threads, &bad);
+                let shell = shell_of_threads(&threads, *setting, &value);
+                let target = StepTarget::Threads { threads, setting: *setting };
                 Ok(vec![self.step(target, &distinct(&bad), &value, shell)])
             }
-            Recipe::File(path, value, kind) => {
-                let format = if kind == RecipeKind::Marked {
-                    ValueFormat::Bracket
-                } else {
-                    ValueFormat::Text
-                };
-                Ok(vec![self.file(path, format, (None, value))?])
+            Recipe::File(path, value, format) => {
+                Ok(vec![self.file(path, *format, (None, *value))?])
             }
             Recipe::EqualFiles => {
                 self.record.probe.iter().try_fold(Vec::new(), |mut steps, spec| {
@@ -278,7 +280,7 @@ impl StepPlanner<'_, '_> {
                 })
             }
             Recipe::StopUnits => self.units(),
-            Recipe::Register(value) => Ok(self.registers(value)),
+            Recipe::Register(value) => Ok(self.registers(*value)),
             Recipe::HeldIdleLimit => Ok(self.held()),
         }
     }
@@ -295,20 +297,19 @@ impl StepPlanner<'_, '_> {
         Ok(vec![self.step(StepTarget::Shield {}, "absent", &cpus, shell)])
     }
 
-    fn affinity(&self, who: Who, cpus: &str) -> Result<Vec<PlanStep>, StepError> {
-        if self.survey.setup().task.is_some() && matches!(who, Who::User | Who::UnboundKernel) {
+    fn affinity(&self, threads: &ThreadGroup, cpus: &str) -> Result<Vec<PlanStep>, StepError> {
+        let is_shielded = matches!(threads, ThreadGroup::User | ThreadGroup::UnboundKernel);
+        if self.survey.setup().task.is_some() && is_shielded {
             return Err(StepError("the shield moves these threads".to_owned()));
         }
 
         let new = self.filled(cpus)?;
-        let bad: Vec<_> =
-            self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
-        let threads = who.group();
         let shell = match threads {
             ThreadGroup::Loop => format!("taskset -cp {new} {}", self.survey.fill("{task}")),
             _ => format!("taskset -cp {new} TID   # for each of the {threads}"),
         };
-        Ok(vec![self.step(StepTarget::Affinity { threads }, &distinct(&bad), &new, shell)])
+        let target = StepTarget::Affinity { threads: threads.clone() };
+        Ok(vec![self.step(target, &distinct(&self.all_bad()), &new, shell)])
     }
 
     fn equal_files(&self, probe: &EqualFilesProbe) -> Result<Vec<PlanStep>, StepError> {
@@ -326,8 +327,7 @@ impl StepPlanner<'_, '_> {
     }
 
     fn units(&self) -> Result<Vec<PlanStep>, StepError> {
-        let bad: Vec<_> =
-            self.record.probe.iter().flat_map(|spec| self.bad(spec.probe())).collect();
+        let bad = self.all_bad();
         let units: Vec<_> = bad.iter().filter(|(place, _)| place.contains('.')).collect();
         if let (true, Some((process, _))) = (units.is_empty(), bad.first()) {
             return Err(StepError(format!(
@@ -380,27 +380,16 @@ impl StepPlanner<'_, '_> {
 }
 
 /// Kernel threads by name: only those that are not as wanted.
-fn narrowed(who: Who, bad: &[(String, ProbeValue)]) -> ThreadGroup {
-    match who.group() {
-        ThreadGroup::Kernel(_) => {
-            let mut names: Vec<String> = bad
-                .iter()
-                .filter_map(|(place, _)| Some(place.rsplit_once(" (")?.0.to_owned()))
-                .collect();
-            names.sort();
-            names.dedup();
-            ThreadGroup::Kernel(names)
-        }
-        other => other,
+fn narrowed(threads: &ThreadGroup, bad: &[(String, ProbeValue)]) -> ThreadGroup {
+    if !matches!(threads, ThreadGroup::Kernel(_)) {
+        return threads.clone();
     }
+    let name = |(place, _): &(String, ProbeValue)| Some(place.rsplit_once(" (")?.0.to_owned());
+    let names: BTreeSet<String> = bad.iter().filter_map(name).collect();
+    ThreadGroup::Kernel(names.into_iter().collect())
 }
 
-fn shell_of_threads(
-    threads: &ThreadGroup,
-    setting: crate::task_setting::TaskSetting,
-    value: &str,
-) -> String {
-    use crate::task_setting::TaskSetting;
+fn shell_of_threads(threads: &ThreadGroup, setting: TaskSetting, value: &str) -> String {
     // `SOFT:` leaves the hard limit as it is.
     let limits = match value.split_once(' ') {
         Some((soft, hard)) => format!("{soft}:{hard}"),

@@ -187,7 +187,7 @@ fn a_housekeeping_cpu_always_remains() {
 #[test]
 fn at_least_80_ids_can_be_applied_and_each_recipe_is_for_a_record_without_a_value() {
     assert!(appliable().len() >= 80, "{}", appliable().len());
-    for (id, _) in RECIPES {
+    for (id, _) in &RECIPES {
         let record = catalogue().get(id).unwrap();
         let has_value = record.probe.iter().any(|spec| spec.probe().set().is_some());
         assert!(!record.is_check_only() && !has_value, "{id}");

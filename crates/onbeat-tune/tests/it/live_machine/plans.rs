@@ -11,7 +11,7 @@ use onbeat_tune::catalogue::probes::{Probe, ProbeSpec};
 use onbeat_tune::catalogue::survey::Survey;
 use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue};
 use onbeat_tune::change::Kind;
-use onbeat_tune::plan::recipes::{Recipe, RecipeKind, appliable, recipe};
+use onbeat_tune::plan::recipes::{Recipe, appliable, recipe};
 use onbeat_tune::plan::{Plan, PlanRequest, PlanStep, StepTarget, plan};
 
 /// Tunings that a test must not change on the machine of others, with the reason.
@@ -135,11 +135,11 @@ fn other_values(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<(StepTarget, Strin
 
 /// The number in the file of a recipe, and another one.
 fn of_recipe(id: &str, tree: &HostTree) -> Vec<(StepTarget, String, String)> {
-    let Some(Recipe::File(path, _, RecipeKind::Text)) = recipe(id) else { return Vec::new() };
+    let Some(Recipe::File(path, _, ValueFormat::Text)) = recipe(id) else { return Vec::new() };
     let other = || {
         let text = tree.read(path).ok()?;
         let (old, new, compare) = other_value(text.trim(), ValueFormat::Integer, None)?;
-        Some((StepTarget::File { path: path.to_owned(), compare }, old, new))
+        Some((StepTarget::File { path: (*path).to_owned(), compare }, old, new))
     };
     other().into_iter().collect()
 }
