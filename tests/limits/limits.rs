@@ -46,7 +46,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-host/src/bpf.rs", "bpf(2), which no library wraps plainly"),
     (
         "crates/onbeat-host/src/rights.rs",
-        "the seccomp system call, the database of users, and the switch to another user",
+        "the database of users, and the switch to another user",
     ),
     ("crates/onbeat-c/src/delayed_lock.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
@@ -125,7 +125,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/onbeat/src/load/reap.rs",
         "what happens between fork and exec; the CPU time of dead children",
     ),
-    ("crates/onbeat-host/src/thread/lockdown.rs", "the filter of system calls"),
+    ("crates/onbeat-host/src/syscall_filter.rs", "the seccomp system call"),
     ("crates/onbeat-host/src/thread/memory.rs", "the allocator's parameters"),
     ("crates/onbeat-host/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
     ("crates/onbeat-host/src/thread/usage.rs", "the kernel's counters of one thread"),

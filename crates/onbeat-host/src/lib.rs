@@ -24,5 +24,6 @@ pub mod process;
 pub mod program;
 pub mod rights;
 pub mod runtime_dir;
+mod syscall_filter;
 pub mod thread;
 pub mod user;

@@ -18,6 +18,10 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
+use crate::syscall_filter::{
+    FIRST_ARGUMENT_AT, IF_EQUAL, LOAD_WORD, RETURN, beginning, install, instruction,
+};
+
 /// Gives up all capabilities, for good: those in use, those that a program could inherit, and those that
 /// a program with a bit or capabilities of its own would bring.
 ///
@@ -54,15 +58,7 @@ pub fn drop_capabilities() -> io::Result<()> {
 /// [`ErrorKind::Unsupported`] on other processors than x86-64 and `AArch64`; the system's, such as that of
 /// a kernel without `CONFIG_SECCOMP_FILTER`.
 pub fn forbid_programs() -> io::Result<()> {
-    let mut program = filter()?;
-    set_no_new_privs(true)?;
-
-    let len = u16::try_from(program.len()).map_err(|_| ErrorKind::InvalidInput)?;
-    let filter = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-    // SAFETY: the kernel reads `len` instructions behind `filter`, which live until the call returns.
-    let answer =
-        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    install(&mut filter()?)
 }
 
 /// Continues as another user, by name or number, with the user's own group and no other. For root; on all
@@ -107,13 +103,6 @@ fn user_and_group(name: &str) -> io::Result<(u32, u32)> {
         (true, None) => Err(io::Error::new(ErrorKind::NotFound, "no user has this name")),
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-const AUDIT_ARCH: Option<u32> = Some(0xc000_003e);
-#[cfg(target_arch = "aarch64")]
-const AUDIT_ARCH: Option<u32> = Some(0xc000_00b7);
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const AUDIT_ARCH: Option<u32> = None;
 
 /// System calls of x86-64 from this number on are those of its 32-bit variant x32, numbered otherwise.
 const X32_FROM: u32 = 0x4000_0000;
@@ -192,15 +181,8 @@ const NEW_NAMESPACE: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET)
     .cast_unsigned();
 
-const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
-/// Offsets in `struct seccomp_data` (`include/uapi/linux/seccomp.h`) on little-endian processors.
-const NUMBER_AT: u32 = 0;
-const ARCH_AT: u32 = 4;
-const FIRST_ARGUMENT_AT: u32 = 16;
 
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
 /// The C library then uses `clone`, whose flags a filter can read.
@@ -208,15 +190,9 @@ const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
 
 /// Every test jumps over one instruction at most, so that none of them counts the list.
 fn filter() -> io::Result<Vec<libc::sock_filter>> {
-    let arch = AUDIT_ARCH.ok_or(ErrorKind::Unsupported)?;
-    let mut program = vec![
-        instruction(LOAD_WORD, 0, 0, ARCH_AT),
-        instruction(IF_EQUAL, 1, 0, arch),
-        instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
-        instruction(LOAD_WORD, 0, 0, NUMBER_AT),
-        instruction(IF_AT_LEAST, 0, 1, X32_FROM),
-        instruction(RETURN, 0, 0, EPERM),
-    ];
+    let mut program = beginning().ok_or(ErrorKind::Unsupported)?;
+    program.push(instruction(IF_AT_LEAST, 0, 1, X32_FROM));
+    program.push(instruction(RETURN, 0, 0, EPERM));
     let mut answer = |call: libc::c_long, with| -> io::Result<()> {
         let number = u32::try_from(call).map_err(|_| ErrorKind::InvalidInput)?;
         program.push(instruction(IF_EQUAL, 0, 1, number));
@@ -238,10 +214,6 @@ fn filter() -> io::Result<Vec<libc::sock_filter>> {
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]);
     Ok(program)
-}
-
-const fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code, jt, jf, k }
 }
 
 #[cfg(test)]
