@@ -6,7 +6,7 @@ use super::recipes::{Recipe, recipe};
 use super::{PlanStep, StepTarget, ThreadGroup};
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::file::{EqualFilesProbe, ValueFormat};
-use crate::catalogue::probes::irq::{IrqSelection, is_bound, is_managed};
+use crate::catalogue::probes::irq::{IrqSelection, handler_directories, is_bound, is_managed};
 use crate::catalogue::probes::{Probe, ProbeReading, ProbeSpec, expand};
 use crate::catalogue::record::ProbeCombination;
 use crate::catalogue::survey::Survey;
@@ -201,7 +201,8 @@ impl StepPlanner<'_, '_> {
         for number in numbers {
             let path = format!("/proc/irq/{number}/smp_affinity_list");
             let Ok(text) = self.survey.host().read(&path) else { continue };
-            let handlers = self.handlers(number);
+            // By the directories, which are what a journal identifies an interrupt by.
+            let handlers = handler_directories(number, self.survey).unwrap_or_default();
             let stays = |name: &String| is_managed(name) || is_bound(name);
             let is_movable = !handlers.is_empty() && !handlers.iter().any(stays);
             if !is_movable || !CpuList::parse_list(&text).is_ok_and(|allowed| allowed.meets(&cpus))
@@ -219,16 +220,6 @@ impl StepPlanner<'_, '_> {
         }
 
         Ok(steps)
-    }
-
-    /// The directories of `/proc/irq/N`, which are what a journal identifies an interrupt by.
-    fn handlers(&self, number: u32) -> Vec<String> {
-        let host = self.survey.host();
-        let directory = format!("/proc/irq/{number}");
-        let mut names = host.names(&directory).unwrap_or_default();
-        names.retain(|name| host.names(&format!("{directory}/{name}")).is_ok());
-        names.sort();
-        names
     }
 
     /// `disable` of each state that takes longer to leave than the loop bears.

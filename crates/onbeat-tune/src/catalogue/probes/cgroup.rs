@@ -44,9 +44,7 @@ impl CgroupProbe {
     }
 
     fn read_chain(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
-        let task = survey.setup().task;
-        let task =
-            task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
+        let task = survey.loop_task()?;
         let mount = self.mount(survey)?;
         let groups = survey.text(&format!("/proc/{task}/cgroup"))?;
         let path = self.group_of(&groups, mount)?;
@@ -60,8 +58,8 @@ impl CgroupProbe {
                 // The root of a hierarchy has no limits.
                 Err(error) if is_absent(&error) => {}
                 Err(error) => {
-                    readings
-                        .push(ProbeReading::new(&file, Err(NoValue::from_error(&file, &error))));
+                    let why = NoValue::from_error(&file, &error);
+                    readings.push(ProbeReading::new(&file, Err(why)));
                 }
             }
 
@@ -71,6 +69,9 @@ impl CgroupProbe {
             }
         }
 
+        if readings.is_empty() {
+            return Err(NoValue::NotApplicable(self.absent.clone()));
+        }
         Ok(readings)
     }
 
@@ -102,16 +103,7 @@ impl Probe for CgroupProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        match self.read_chain(survey) {
-            Ok(readings) if readings.is_empty() => {
-                vec![ProbeReading::new(
-                    &self.file,
-                    Err(NoValue::NotApplicable(self.absent.clone())),
-                )]
-            }
-            Ok(readings) => readings,
-            Err(why) => vec![ProbeReading::new(&self.file, Err(why))],
-        }
+        ProbeReading::of_all(&self.file, self.read_chain(survey))
     }
 
     fn set(&self) -> Option<&str> {
@@ -137,9 +129,7 @@ impl ResctrlProbe {
         }
 
         let cpus = survey.loop_cpus()?;
-        for group in
-            survey.host().names(MOUNT).map_err(|error| NoValue::from_error(MOUNT, &error))?
-        {
+        for group in survey.names(MOUNT)? {
             let directory = format!("{MOUNT}/{group}");
             let Ok(list) = survey.host().read(&format!("{directory}/cpus_list")) else { continue };
             if !CpuList::parse_list(&list).is_ok_and(|list| cpus.is_within(&list)) {

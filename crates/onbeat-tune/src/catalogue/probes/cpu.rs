@@ -116,18 +116,12 @@ impl Probe for IdleStatesProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        match survey.loop_cpus() {
-            Ok(cpus) => {
-                let reading = |cpu| {
-                    ProbeReading::new(
-                        format!("exit latency of CPU {cpu} in µs"),
-                        Self::deepest(cpu, survey),
-                    )
-                };
-                cpus.iter().map(reading).collect()
-            }
-            Err(why) => vec![ProbeReading::new("idle states", Err(why))],
-        }
+        let reading = |cpu| {
+            let place = format!("exit latency of CPU {cpu} in µs");
+            ProbeReading::new(place, Self::deepest(cpu, survey))
+        };
+        let readings = survey.loop_cpus().map(|cpus| cpus.iter().map(reading).collect());
+        ProbeReading::of_all("idle states", readings)
     }
 
     fn set(&self) -> Option<&str> {
@@ -185,14 +179,12 @@ impl Probe for MsrProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let place = |cpu: u32| format!("MSR {:#x} bits {} of CPU {cpu}", self.register, self.bits);
-        match survey.loop_cpus() {
-            Ok(cpus) => cpus
-                .iter()
-                .map(|cpu| ProbeReading::new(place(cpu), self.value(cpu, survey)))
-                .collect(),
-            Err(why) => vec![ProbeReading::new("MSR", Err(why))],
-        }
+        let reading = |cpu| {
+            let place = format!("MSR {:#x} bits {} of CPU {cpu}", self.register, self.bits);
+            ProbeReading::new(place, self.value(cpu, survey))
+        };
+        let readings = survey.loop_cpus().map(|cpus| cpus.iter().map(reading).collect());
+        ProbeReading::of_all("MSR", readings)
     }
 }
 

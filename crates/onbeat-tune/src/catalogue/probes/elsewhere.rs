@@ -19,10 +19,6 @@ pub struct WatchProbe {
 }
 
 impl Probe for WatchProbe {
-    fn wanted(&self) -> Option<&WantedValue> {
-        None
-    }
-
     fn read(&self, _: &Survey<'_>) -> Vec<ProbeReading> {
         unreadable("", format!("needs two readings some seconds apart: {}", self.what))
     }
@@ -37,10 +33,6 @@ pub struct ReviewProbe {
 }
 
 impl Probe for ReviewProbe {
-    fn wanted(&self) -> Option<&WantedValue> {
-        None
-    }
-
     fn read(&self, _: &Survey<'_>) -> Vec<ProbeReading> {
         unreadable("", format!("to be reviewed by hand: {}", self.what))
     }
@@ -57,10 +49,6 @@ pub struct ToolProbe {
 }
 
 impl Probe for ToolProbe {
-    fn wanted(&self) -> Option<&WantedValue> {
-        None
-    }
-
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         let reading = |interface: &String| {
             let command = self.tool.replace("{interface}", interface);

@@ -147,6 +147,17 @@ impl FileProbe {
         }
     }
 
+    fn read_all(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
+        let paths = expand(&self.path, survey)?;
+        if paths.is_empty() {
+            survey.require_anchor(&self.path)?;
+            return Err(self.absence(&format!("no file {} exists on this machine", self.path)));
+        }
+
+        let reading = |path: &String| ProbeReading::new(path, self.read_one(path, survey));
+        Ok(paths.iter().map(reading).collect())
+    }
+
     fn read_one(&self, path: &str, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
         match survey.host().read(path) {
             Ok(text) => self.value_of(&text),
@@ -174,18 +185,7 @@ impl Probe for FileProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let paths = match expand(&self.path, survey) {
-            Ok(paths) => paths,
-            Err(why) => return vec![ProbeReading::new(&self.path, Err(why))],
-        };
-        if paths.is_empty() {
-            let none = survey.require_anchor(&self.path).and_then(|()| {
-                Err(self.absence(&format!("no file {} exists on this machine", self.path)))
-            });
-            return vec![ProbeReading::new(&self.path, none)];
-        }
-
-        paths.iter().map(|path| ProbeReading::new(path, self.read_one(path, survey))).collect()
+        ProbeReading::of_all(&self.path, self.read_all(survey))
     }
 
     fn set(&self) -> Option<&str> {
@@ -280,6 +280,20 @@ pub struct EqualFilesProbe {
 }
 
 impl EqualFilesProbe {
+    fn read_all(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
+        let (first, second) = (expand(&self.first, survey)?, expand(&self.second, survey)?);
+        if first.is_empty() || first.len() != second.len() {
+            survey.require_anchor(&self.first)?;
+            return Err(NoValue::NotApplicable(self.absent.clone()));
+        }
+
+        let pairs = first.iter().zip(&second);
+        let reading = |(low, high): (&String, &String)| {
+            ProbeReading::new(low, self.compare(low, high, survey))
+        };
+        Ok(pairs.map(reading).collect())
+    }
+
     fn compare(
         &self,
         first: &str,
@@ -309,21 +323,7 @@ impl Probe for EqualFilesProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let both = expand(&self.first, survey)
-            .and_then(|first| Ok((first, expand(&self.second, survey)?)));
-        let (first, second) = match both {
-            Ok(both) => both,
-            Err(why) => return vec![ProbeReading::new(&self.first, Err(why))],
-        };
-        if first.is_empty() || first.len() != second.len() {
-            let none = survey
-                .require_anchor(&self.first)
-                .and_then(|()| Err(NoValue::NotApplicable(self.absent.clone())));
-            return vec![ProbeReading::new(&self.first, none)];
-        }
-
-        let pairs = first.iter().zip(&second);
-        pairs.map(|(low, high)| ProbeReading::new(low, self.compare(low, high, survey))).collect()
+        ProbeReading::of_all(&self.first, self.read_all(survey))
     }
 }
 
@@ -400,12 +400,9 @@ impl Probe for DirectoryProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        match expand(&self.path, survey) {
-            Ok(paths) => {
-                paths.iter().map(|path| ProbeReading::new(path, self.count(path, survey))).collect()
-            }
-            Err(why) => vec![ProbeReading::new(&self.path, Err(why))],
-        }
+        let reading = |path: &String| ProbeReading::new(path, self.count(path, survey));
+        let readings = expand(&self.path, survey).map(|paths| paths.iter().map(reading).collect());
+        ProbeReading::of_all(&self.path, readings)
     }
 
     fn path(&self) -> Option<String> {

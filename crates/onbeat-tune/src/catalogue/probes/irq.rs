@@ -84,12 +84,9 @@ impl IrqSelection {
     /// # Errors
     /// [`NoValue::Unknown`] where interrupts or their handlers cannot be listed.
     pub fn readings(self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
-        let names = survey
-            .host()
-            .names("/proc/irq")
-            .map_err(|error| NoValue::from_error("/proc/irq", &error))?;
         let mut readings = Vec::new();
         let mut has_handlers = false;
+        let names = survey.names("/proc/irq")?;
         for number in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
             let handlers = handlers(number, survey)?;
             has_handlers |= !handlers.is_empty();
@@ -137,10 +134,12 @@ fn handlers(number: u32, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
     }
 }
 
-fn handler_directories(number: u32, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
+pub(crate) fn handler_directories(
+    number: u32,
+    survey: &Survey<'_>,
+) -> Result<Vec<String>, NoValue> {
     let directory = format!("/proc/irq/{number}");
-    let names =
-        survey.host().names(&directory).map_err(|error| NoValue::from_error(&directory, &error))?;
+    let names = survey.names(&directory)?;
     let is_handler = |name: &String| survey.host().names(&format!("{directory}/{name}")).is_ok();
     Ok(names.into_iter().filter(is_handler).collect())
 }
@@ -167,14 +166,10 @@ impl Probe for IrqProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        match self.which.readings(survey) {
-            Ok(readings) if !readings.is_empty() => readings,
-            Ok(_) => {
-                let why = NoValue::NotApplicable(self.which.none_here().to_owned());
-                vec![ProbeReading::new("/proc/irq", Err(why))]
-            }
-            Err(why) => vec![ProbeReading::new("/proc/irq", Err(why))],
-        }
+        let none = || NoValue::NotApplicable(self.which.none_here().to_owned());
+        let readings = self.which.readings(survey);
+        let some = readings.and_then(|all| if all.is_empty() { Err(none()) } else { Ok(all) });
+        ProbeReading::of_all("/proc/irq", some)
     }
 
     fn set(&self) -> Option<&str> {

@@ -46,12 +46,19 @@ impl ProbeReading {
     pub fn new(place: impl Into<String>, value: Result<ProbeValue, NoValue>) -> Self {
         Self { place: place.into(), value }
     }
+
+    /// Readings of several places, or why there are none.
+    fn of_all(place: &str, readings: Result<Vec<Self>, NoValue>) -> Vec<Self> {
+        readings.unwrap_or_else(|why| vec![Self::new(place, Err(why))])
+    }
 }
 
 /// Reads the values that one tuning depends on, without changing anything.
 pub trait Probe {
     /// Returns what the values should be; `None` where there is nothing to judge.
-    fn wanted(&self) -> Option<&WantedValue>;
+    fn wanted(&self) -> Option<&WantedValue> {
+        None
+    }
 
     /// Returns the value of each place: each CPU, interrupt, thread or file. At least one.
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading>;
@@ -172,10 +179,7 @@ pub fn expand(pattern: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue
         paths = substitute(&paths, "{interface}", interfaces);
     }
     if pattern.contains("{task}") {
-        let task = survey.setup().task;
-        let task =
-            task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
-        paths = substitute(&paths, "{task}", &[task.to_string()]);
+        paths = substitute(&paths, "{task}", &[survey.loop_task()?.to_string()]);
     }
     if pattern.contains("{cgroup2}") {
         paths = substitute(&paths, "{cgroup2}", &[survey.unified_mount()?.path.clone()]);

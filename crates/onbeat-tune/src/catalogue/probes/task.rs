@@ -60,12 +60,9 @@ pub struct TaskProbe {
 
 impl TaskProbe {
     fn selected(&self, survey: &Survey<'_>) -> Result<Vec<TaskStat>, NoValue> {
-        match (self.which, survey.setup().task) {
-            (TaskSelection::Init, _) => return Ok(vec![survey.task(1)?]),
-            (TaskSelection::Loop, Some(tid)) => return Ok(vec![survey.task(tid)?]),
-            (TaskSelection::Loop, None) => {
-                return Err(NoValue::NotApplicable("no thread of a loop was named".to_owned()));
-            }
+        match self.which {
+            TaskSelection::Init => return Ok(vec![survey.task(1)?]),
+            TaskSelection::Loop => return Ok(vec![survey.task(survey.loop_task()?)?]),
             _ => {}
         }
 
@@ -143,10 +140,7 @@ pub struct LockedMemoryProbe {
 
 impl LockedMemoryProbe {
     fn value(survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
-        let task = survey.setup().task;
-        let task =
-            task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
-        let path = format!("/proc/{task}/status");
+        let path = format!("/proc/{}/status", survey.loop_task()?);
         let status = survey.text(&path)?;
         let kibibytes = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -86,7 +86,7 @@ fn service_groups(survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
 /// Whether a target wants the unit.
 fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
     const OWN: &str = "/etc/systemd/system";
-    let own = survey.host().names(OWN).map_err(|error| NoValue::from_error(OWN, &error))?;
+    let own = survey.names(OWN)?;
     // The display manager is enabled by a link of its own.
     if unit == "display-manager.service" && own.iter().any(|name| name == unit) {
         return Ok(true);
@@ -102,9 +102,7 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
             entries.iter().filter(|entry| entry.ends_with(".wants") || entry.ends_with(".requires"))
         {
             // The link's target may lie outside of a captured tree: its name is enough.
-            let path = format!("{directory}/{wants}");
-            let names =
-                survey.host().names(&path).map_err(|error| NoValue::from_error(&path, &error))?;
+            let names = survey.names(&format!("{directory}/{wants}"))?;
             if names.iter().any(|name| name == unit) {
                 return Ok(true);
             }
@@ -129,13 +127,10 @@ impl Probe for UnitProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match self.active(survey) {
             Ok(found) if found.is_empty() => {
-                vec![ProbeReading::new(
-                    self.names.join(", "),
-                    Ok(ProbeValue::Text("stopped".to_owned())),
-                )]
+                let stopped = Ok(ProbeValue::Text("stopped".to_owned()));
+                vec![ProbeReading::new(self.names.join(", "), stopped)]
             }
-            Ok(found) => found,
-            Err(why) => vec![ProbeReading::new(self.names.join(", "), Err(why))],
+            found => ProbeReading::of_all(&self.names.join(", "), found),
         }
     }
 }

@@ -15,7 +15,7 @@ mod task_table;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use super::host_tree::{HostTree, is_absent};
+use super::host_tree::HostTree;
 use super::loop_setup::{CpuSetVariable, LoopSetup};
 use super::no_value::NoValue;
 use crate::cpu_list::CpuList;
@@ -77,6 +77,14 @@ impl<'h> Survey<'h> {
         self.host.read(path).map_err(|error| NoValue::from_error(path, &error))
     }
 
+    /// Returns the names in a directory.
+    ///
+    /// # Errors
+    /// [`NoValue::Unknown`] with the path and the kernel's error.
+    pub fn names(&self, path: &str) -> Fact<Vec<String>> {
+        self.host.names(path).map_err(|error| NoValue::from_error(path, &error))
+    }
+
     /// Whether a file exists.
     ///
     /// # Errors
@@ -126,6 +134,15 @@ impl<'h> Survey<'h> {
             CpuList::parse_list(&text).map_err(|error| NoValue::Unknown(format!("{PATH}: {error}")))
         };
         self.online.get_or_init(|| self.text(PATH).and_then(parse)).clone()
+    }
+
+    /// Returns the loop's thread.
+    ///
+    /// # Errors
+    /// [`NoValue::NotApplicable`] where none was named.
+    pub fn loop_task(&self) -> Fact<i32> {
+        let none = || NoValue::NotApplicable("no thread of a loop was named".to_owned());
+        self.setup.task.ok_or_else(none)
     }
 
     /// Returns the loop's CPUs.
@@ -225,7 +242,7 @@ impl<'h> Survey<'h> {
             return Ok(1);
         }
 
-        let names = self.host.names(PATH).map_err(|error| NoValue::from_error(PATH, &error))?;
+        let names = self.names(PATH)?;
         let is_node = |name: &&String| {
             name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok())
         };
@@ -240,9 +257,5 @@ impl<'h> Survey<'h> {
             .iter()
             .find(|mark| self.host.exists(mark).unwrap_or(false))
             .map(|mark| format!("{mark} exists"))
-    }
-
-    fn absent_as<T>(error: &std::io::Error, absent: T, path: &str) -> Fact<T> {
-        if is_absent(error) { Ok(absent) } else { Err(NoValue::from_error(path, error)) }
     }
 }

@@ -129,9 +129,7 @@ impl Survey<'_> {
         }
 
         let mut all = Vec::new();
-        let names =
-            self.host.names("/proc").map_err(|error| NoValue::from_error("/proc", &error))?;
-        for pid in names.iter().filter_map(|name| name.parse::<i32>().ok()) {
+        for pid in self.names("/proc")?.iter().filter_map(|name| name.parse::<i32>().ok()) {
             all.extend(self.threads(pid)?);
         }
 
@@ -181,8 +179,8 @@ impl Survey<'_> {
         let path = format!("/proc/{tid}/status");
         let status = match self.host.read(&path) {
             Ok(status) => status,
-            Err(error) if tasks::is_gone(&error) => return Ok(None),
-            Err(error) => return Self::absent_as(&error, None, &path),
+            Err(error) if is_absent(&error) || tasks::is_gone(&error) => return Ok(None),
+            Err(error) => return Err(NoValue::from_error(&path, &error)),
         };
 
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
