@@ -60,6 +60,18 @@ pub struct Finding {
     pub fix: String,
 }
 
+impl Finding {
+    /// Returns it as good by what the machine's other files hold.
+    pub(super) fn made_good(self, current: String) -> Self {
+        Self { verdict: CheckVerdict::Good, current, fix: String::new(), ..self }
+    }
+
+    /// Returns it as one that does not matter here, because.
+    pub(super) fn made_needless(self, reason: String) -> Self {
+        Self { verdict: CheckVerdict::NotApplicable(reason), fix: String::new(), ..self }
+    }
+}
+
 /// Checks a machine against the built-in catalogue, in the order of the records.
 ///
 /// Takes some tens of milliseconds on a machine with a few hundred threads. Opens files for reading
@@ -84,15 +96,14 @@ pub fn check_against(catalogue: &Catalogue, host: &HostTree, setup: &LoopSetup) 
 }
 
 pub(crate) fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
-    if let Err(why) = applies(record, survey) {
-        let verdict = why.into();
-        let id = record.id.clone();
-        let empty = String::new;
-        let finding = Finding { id, verdict, current: empty(), wanted: empty(), fix: empty() };
-        return known_facts::reconsider(finding, survey);
-    }
-
-    known_facts::reconsider(probed(record, survey), survey)
+    let finding = applies(record, survey).map_or_else(
+        |why| {
+            let (id, verdict, empty) = (record.id.clone(), why.into(), String::new);
+            Finding { id, verdict, current: empty(), wanted: empty(), fix: empty() }
+        },
+        |()| probed(record, survey),
+    );
+    known_facts::reconsider(finding, survey)
 }
 
 /// What the record's own probes say.
@@ -241,12 +252,8 @@ fn in_words(readings: &[JudgedReading], verdict: &CheckVerdict) -> String {
 
 fn wanted_in_words(record: &TuningRecord, survey: &Survey<'_>) -> String {
     let mut wanted: Vec<String> = Vec::new();
-    for words in record
-        .probe
-        .iter()
-        .filter_map(|spec| spec.probe().wanted())
-        .map(|want| want.in_words(survey))
-    {
+    for want in record.probe.iter().filter_map(|spec| spec.probe().wanted()) {
+        let words = want.in_words(survey);
         if !wanted.contains(&words) {
             wanted.push(words);
         }

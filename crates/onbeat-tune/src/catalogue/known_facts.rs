@@ -51,6 +51,15 @@ fn text(survey: &Survey<'_>, path: &str) -> Option<String> {
     survey.host().read(path).ok()
 }
 
+/// The CPUs in a file that lists them; `None` without it.
+fn cpus_in(survey: &Survey<'_>, path: &str) -> Option<CpuList> {
+    CpuList::parse_list(&text(survey, path)?).ok()
+}
+
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const TICKLESS: &str = "/sys/devices/system/cpu/nohz_full";
+const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
+
 /// Files that say what a kernel should be started with, and what carries them over.
 const BOOT_FILES: [(&str, &str); 6] = [
     (
@@ -154,12 +163,7 @@ fn intended(mut finding: Finding, survey: &Survey<'_>) -> Finding {
 /// that people chose and stay out.
 pub(crate) fn read_all(survey: &Survey<'_>) {
     let boot = BOOT_FILES.iter().map(|(path, _)| *path);
-    let others = [
-        AVAILABLE_CLOCKS,
-        "/sys/devices/system/cpu/isolated",
-        "/sys/devices/system/cpu/nohz_full",
-        "/sys/devices/virtual/workqueue/cpumask",
-    ];
+    let others = [AVAILABLE_CLOCKS, ISOLATED, TICKLESS, UNBOUND_WORK];
     for path in boot.chain(others).chain(IRQBALANCE_FILES) {
         let _ = survey.host().read(path);
     }
@@ -193,17 +197,15 @@ fn preemption(mut finding: Finding, survey: &Survey<'_>) -> Finding {
 }
 
 /// What the kernel's configuration makes of a parameter that was given to it.
-fn built_without(mut finding: Finding, survey: &Survey<'_>, name: &str, option: &str) -> Finding {
+fn built_without(finding: Finding, survey: &Survey<'_>, name: &str, option: &str) -> Finding {
     let lacks = survey.config().is_ok_and(|config| !config.contains_key(option));
     let is_given = matches!(survey.parameter(name), Ok(Some(_)));
-    if lacks && is_given {
-        let reason = format!(
-            "{name}= on the command line does nothing: this kernel is built without {option}"
-        );
-        finding.verdict = CheckVerdict::NotApplicable(reason);
-        finding.fix.clear();
+    if !(lacks && is_given) {
+        return finding;
     }
-    finding
+    finding.made_needless(format!(
+        "{name}= on the command line does nothing: this kernel is built without {option}"
+    ))
 }
 
 /// Why CPUs that were asked for are not isolated.
@@ -216,12 +218,8 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
     let online = survey.online().unwrap_or_default();
     let last = online.iter().last().unwrap_or_default();
     let asked = kernel_cpus::on_machine(&asked.collect::<Vec<_>>().join(","), last);
-    let effective = text(survey, "/sys/devices/system/cpu/isolated")
-        .and_then(|list| CpuList::parse_list(&list).ok());
-    let (true, Some(effective), Ok(loop_cpus)) = (is_bad(&finding), effective, survey.loop_cpus())
-    else {
-        return finding;
-    };
+    let effective = cpus_in(survey, ISOLATED).filter(|_| is_bad(&finding));
+    let (Some(effective), Ok(loop_cpus)) = (effective, survey.loop_cpus()) else { return finding };
 
     finding.fix = match asked {
         None => format!(
@@ -249,22 +247,14 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
     finding
 }
 
-/// The CPUs that were isolated at boot.
-fn isolated_at_boot(survey: &Survey<'_>) -> CpuList {
-    let list = text(survey, "/sys/devices/system/cpu/isolated");
-    list.and_then(|list| CpuList::parse_list(&list).ok()).unwrap_or_default()
-}
-
 /// Why a partition is not isolated, in the kernel's words; CPUs that were isolated at boot need none.
 fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
     let is_open = matches!(finding.verdict, CheckVerdict::Bad | CheckVerdict::Unknown(_));
-    let isolated = isolated_at_boot(survey);
+    let isolated = cpus_in(survey, ISOLATED).unwrap_or_default();
     if is_open && survey.loop_cpus().is_ok_and(|cpus| cpus.is_within(&isolated)) {
-        finding.verdict = CheckVerdict::Good;
-        finding.current =
-            format!("no partition, and none is needed: CPU {isolated} was isolated at boot");
-        finding.fix.clear();
-        return finding;
+        return finding.made_good(format!(
+            "no partition, and none is needed: CPU {isolated} was isolated at boot"
+        ));
     }
     if !is_bad(&finding) {
         return finding;
@@ -307,96 +297,83 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
 
 const AVAILABLE_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
+/// The clocks that are left where the kernel has withdrawn the TSC, for a bad finding.
+fn left_without_tsc(finding: &Finding, survey: &Survey<'_>) -> Option<String> {
+    let left = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(finding))?;
+    let has_tsc = left.split_whitespace().any(|name| name == "tsc");
+    (!has_tsc).then(|| left.trim().to_owned())
+}
+
 /// Clocks that the kernel has withdrawn cannot be chosen.
-fn clock_source(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    let Some(available) = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(&finding)) else {
-        return finding;
-    };
-    if !available.split_whitespace().any(|name| name == "tsc") {
-        let reason = format!(
-            "the kernel has withdrawn the TSC (available: {}): its log says why, often the firmware; dmesg | grep -i tsc",
-            available.trim()
-        );
-        finding.verdict = CheckVerdict::NotApplicable(reason);
-        finding.fix.clear();
-    }
-    finding
+fn clock_source(finding: Finding, survey: &Survey<'_>) -> Finding {
+    let Some(left) = left_without_tsc(&finding, survey) else { return finding };
+    finding.made_needless(format!(
+        "the kernel has withdrawn the TSC (available: {left}): its log says why, often the firmware; dmesg | grep -i tsc"
+    ))
 }
 
 /// The clock source watchdog has nothing left to watch once it has withdrawn the TSC.
-fn watchdog_of_the_clock(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    let available = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(&finding));
-    if available.is_some_and(|available| !available.split_whitespace().any(|name| name == "tsc")) {
-        let reason = "the kernel has withdrawn the TSC: its watchdog has nothing left to watch";
-        finding.verdict = CheckVerdict::NotApplicable(reason.to_owned());
-        finding.fix.clear();
+fn watchdog_of_the_clock(finding: Finding, survey: &Survey<'_>) -> Finding {
+    if left_without_tsc(&finding, survey).is_none() {
+        return finding;
     }
-    finding
+    let reason = "the kernel has withdrawn the TSC: its watchdog has nothing left to watch";
+    finding.made_needless(reason.to_owned())
 }
 
 /// The work of a queue runs within its own mask and the mask of all unbound queues
 /// (`apply_wqattrs_prepare`, kernel/workqueue.c, since Linux 4.2), of which the queue's file shows
 /// the first alone.
-fn behind_the_common_mask(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    const PATH: &str = "/sys/devices/virtual/workqueue/cpumask";
-    let mask = text(survey, PATH).filter(|_| is_bad(&finding));
-    let mask = mask.and_then(|mask| CpuList::parse_mask(mask.trim()).ok());
-    let (Some(mask), Ok(loop_cpus)) = (mask, survey.loop_cpus()) else { return finding };
-    if !mask.is_empty() && !mask.meets(&loop_cpus) {
-        finding.verdict = CheckVerdict::Good;
-        finding.current = format!("{PATH} keeps all unbound work on CPUs {mask}");
-        finding.fix.clear();
+fn behind_the_common_mask(finding: Finding, survey: &Survey<'_>) -> Finding {
+    let mask = text(survey, UNBOUND_WORK).filter(|_| is_bad(&finding));
+    let mask = mask.and_then(|mask| CpuList::parse_mask(&mask).ok());
+    match (mask, survey.loop_cpus()) {
+        (Some(mask), Ok(loop_cpus)) if !mask.is_empty() && !mask.meets(&loop_cpus) => {
+            finding.made_good(format!("{UNBOUND_WORK} keeps all unbound work on CPUs {mask}"))
+        }
+        _ => finding,
     }
-    finding
 }
 
 /// A limit that a program holds at `/dev/cpu_dma_latency` binds every CPU.
-fn held_awake(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+fn held_awake(finding: Finding, survey: &Survey<'_>) -> Finding {
     const PATH: &str = "/dev/cpu_dma_latency";
     let mut bytes = [0; 4];
     if !is_bad(&finding) || survey.host().read_device_at(PATH, 0, &mut bytes).is_err() {
         return finding;
     }
     let limit_us = i64::from(i32::from_ne_bytes(bytes));
-    if (0..=survey.setup().idle_exit_us).contains(&limit_us) {
-        finding.verdict = CheckVerdict::Good;
-        finding.current =
-            format!("{PATH} is held at {limit_us} µs, for all CPUs as long as its holder runs");
-        finding.fix.clear();
+    if !(0..=survey.setup().idle_exit_us).contains(&limit_us) {
+        return finding;
     }
-    finding
+    finding.made_good(format!(
+        "{PATH} is held at {limit_us} µs, for all CPUs as long as its holder runs"
+    ))
 }
 
 /// Sleeps of real-time and deadline threads have no slack (`hrtimer_nanosleep`), whatever the file
 /// shows.
-fn without_slack(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+fn without_slack(finding: Finding, survey: &Survey<'_>) -> Finding {
     let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
-    if let Ok(stat) = survey.task(task)
-        && stat.priority > 0
-    {
-        finding.verdict = CheckVerdict::Good;
-        finding.current =
-            format!("{}; not applied to a thread of policy {}", finding.current, stat.policy);
-        finding.fix.clear();
+    match survey.task(task) {
+        Ok(stat) if stat.priority > 0 => {
+            let shown = &finding.current;
+            let current = format!("{shown}; not applied to a thread of policy {}", stat.policy);
+            finding.made_good(current)
+        }
+        _ => finding,
     }
-    finding
 }
 
 /// irqbalance alone, kept off the loop's CPUs, changes nothing there.
-fn owners(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+fn owners(finding: Finding, survey: &Survey<'_>) -> Finding {
     let places = finding.current.split("; ");
     let is_irqbalance = |place: &str| {
         place
             .split_once(": ")
             .is_some_and(|(name, _)| name.trim_end_matches(".service") == "irqbalance")
     };
-    let is_alone = is_bad(&finding) && places.into_iter().all(is_irqbalance);
-    if let Some(why) = is_alone.then(|| keeps_off(survey)).flatten() {
-        finding.verdict = CheckVerdict::Good;
-        finding.current = format!("irqbalance runs and keeps off: {why}");
-        finding.fix.clear();
-    }
-    finding
+    if places.into_iter().all(is_irqbalance) { banned(finding, survey) } else { finding }
 }
 
 /// Environment files of irqbalance.
@@ -405,13 +382,11 @@ const IRQBALANCE_FILES: [&str; 3] =
 
 /// Whether a running irqbalance keeps off the loop's CPUs: by its ban, and without one by what was
 /// isolated at boot.
-fn banned(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    if let Some(why) = is_bad(&finding).then(|| keeps_off(survey)).flatten() {
-        finding.verdict = CheckVerdict::Good;
-        finding.current = format!("irqbalance runs and keeps off: {why}");
-        finding.fix.clear();
+fn banned(finding: Finding, survey: &Survey<'_>) -> Finding {
+    match is_bad(&finding).then(|| keeps_off(survey)).flatten() {
+        Some(why) => finding.made_good(format!("irqbalance runs and keeps off: {why}")),
+        None => finding,
     }
-    finding
 }
 
 /// Returns what keeps irqbalance off the loop's CPUs; `None` where it may use one of them.
@@ -419,9 +394,9 @@ fn keeps_off(survey: &Survey<'_>) -> Option<String> {
     let loop_cpus = survey.loop_cpus().ok()?;
     // A ban replaces what irqbalance would leave alone by itself.
     let (why, kept_off) = ban_of_irqbalance(survey).unwrap_or_else(|| {
-        let quiet = text(survey, "/sys/devices/system/cpu/nohz_full");
-        let quiet = quiet.and_then(|list| CpuList::parse_list(&list).ok()).unwrap_or_default();
-        let both = isolated_at_boot(survey).iter().chain(quiet.iter()).collect();
+        let [isolated, quiet] =
+            [ISOLATED, TICKLESS].map(|path| cpus_in(survey, path).unwrap_or_default());
+        let both = isolated.iter().chain(quiet.iter()).collect();
         ("isolcpus and nohz_full, which it leaves alone".to_owned(), both)
     });
     loop_cpus.is_within(&kept_off).then_some(why)
@@ -465,7 +440,7 @@ const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_NICE: u32 = 23;
 
 /// A limit does not matter to a thread with the capability, or with what the limit is for.
-fn rights(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+fn rights(finding: Finding, survey: &Survey<'_>) -> Finding {
     let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
     let Some(status) = text(survey, &format!("/proc/{task}/status")) else { return finding };
     let value = |name: &str| {
@@ -494,16 +469,17 @@ fn rights(mut finding: Finding, survey: &Survey<'_>) -> Finding {
     } else {
         None
     };
-    if let (Some(schedules), Some(locks)) = (schedules, locks) {
-        finding.verdict = CheckVerdict::Good;
-        finding.current = format!("task {task} {schedules}, {locks}: the limits do not bind it");
-        finding.fix.clear();
+    match (schedules, locks) {
+        (Some(schedules), Some(locks)) => {
+            let current = format!("task {task} {schedules}, {locks}: the limits do not bind it");
+            finding.made_good(current)
+        }
+        _ => finding,
     }
-    finding
 }
 
 /// A thread of a policy that serves as well is left as it is.
-fn served(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+fn served(finding: Finding, survey: &Survey<'_>) -> Finding {
     let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
     let Ok(stat) = survey.task(task) else { return finding };
     let serves = match stat.policy {
@@ -512,11 +488,10 @@ fn served(mut finding: Finding, survey: &Survey<'_>) -> Finding {
         SchedulingPolicy::Fifo | SchedulingPolicy::RoundRobin => (51..=95).contains(&stat.priority),
         SchedulingPolicy::Ordinary => false,
     };
-    if serves {
-        finding.verdict = CheckVerdict::Good;
-        finding.fix.clear();
+    if !serves {
+        return finding;
     }
-    finding
+    Finding { verdict: CheckVerdict::Good, fix: String::new(), ..finding }
 }
 
 /// Threads of programs that precede the loop and may run on its CPUs.
@@ -548,8 +523,7 @@ fn rivals(mut finding: Finding, survey: &Survey<'_>) -> Finding {
                 || cpus.is_ok_and(|cpus| cpus.is_none_or(|cpus| !cpus.meets(&loop_cpus)))
         };
         if is_bad(&finding) && table.tasks.iter().all(is_elsewhere) {
-            finding.verdict = CheckVerdict::Good;
-            finding.fix.clear();
+            return Finding { verdict: CheckVerdict::Good, fix: String::new(), ..finding };
         }
         return finding;
     }
