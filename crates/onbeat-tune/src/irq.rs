@@ -13,6 +13,7 @@ use super::change::{Intent, Key, Kind};
 use super::context::{CpuSplit, ShieldContext, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
+use super::evidence::tables::rows;
 use super::host_files::HostFiles;
 use super::irq_handlers::actions;
 use super::tasks;
@@ -76,18 +77,20 @@ impl MovedInterrupts {
 
     /// The interrupts that stay on shielded CPUs, most frequent first.
     pub(super) fn refused(&self, host: &dyn HostFiles, cpus: &CpuSplit) -> Vec<RefusedIrq> {
-        let counts = IrqCounts::read(host);
-        let mut refused: Vec<RefusedIrq> = self
-            .refused
-            .iter()
-            .map(|(number, (actions, reason))| RefusedIrq {
+        let table = rows(&host.read("/proc/interrupts").unwrap_or_default());
+        let refused = self.refused.iter().map(|(number, (actions, reason))| {
+            let row = table.iter().find(|row| row.name == number.to_string());
+            let counts = row.map(|row| row.counts.as_slice()).unwrap_or_default();
+            let on_rt = counts.iter().filter(|(cpu, _)| cpus.rt.contains(*cpu));
+            RefusedIrq {
                 number: *number,
                 actions: actions.clone(),
                 reason: reason.clone(),
-                count: counts.of(*number, None),
-                count_on_rt: counts.of(*number, Some(&cpus.rt)),
-            })
-            .collect();
+                count: counts.iter().map(|(_, count)| count).sum(),
+                count_on_rt: on_rt.map(|(_, count)| count).sum(),
+            }
+        });
+        let mut refused: Vec<RefusedIrq> = refused.collect();
         refused.sort_by_key(|irq| (std::cmp::Reverse((irq.count_on_rt, irq.count)), irq.number));
 
         refused
@@ -156,40 +159,5 @@ fn why(error: &std::io::Error) -> String {
         Some(Errno::PERM | Errno::IO) => "kernel-managed".to_owned(),
         Some(Errno::NOSPC) => "no interrupt vector is free on the other CPUs".to_owned(),
         _ => error.to_string(),
-    }
-}
-
-/// Counts per interrupt and CPU, from `/proc/interrupts`.
-struct IrqCounts {
-    cpus: Vec<u32>,
-    rows: BTreeMap<u32, Vec<u64>>,
-}
-
-impl IrqCounts {
-    fn read(host: &dyn HostFiles) -> Self {
-        let text = host.read("/proc/interrupts").unwrap_or_default();
-        let mut lines = text.lines();
-        let heads = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> =
-            heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
-        let row = |line: &str| {
-            let (number, counts) = line.split_once(':')?;
-            let counts = counts
-                .split_whitespace()
-                .take(cpus.len())
-                .map_while(|count| count.parse().ok())
-                .collect();
-            Some((number.trim().parse().ok()?, counts))
-        };
-
-        let rows = lines.filter_map(row).collect();
-        Self { cpus, rows }
-    }
-
-    fn of(&self, number: u32, on: Option<&CpuList>) -> u64 {
-        let counts = self.rows.get(&number).map(Vec::as_slice).unwrap_or_default();
-        let chosen =
-            self.cpus.iter().zip(counts).filter(|(cpu, _)| on.is_none_or(|on| on.contains(**cpu)));
-        chosen.map(|(_, count)| count).sum()
     }
 }

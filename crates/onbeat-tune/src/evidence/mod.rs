@@ -27,7 +27,7 @@
 //! cannot be read is listed in [`Evidence::unread`] with the reason.
 
 mod counters;
-mod tables;
+pub(crate) mod tables;
 mod words;
 
 use serde::Serialize;

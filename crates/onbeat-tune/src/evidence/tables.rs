@@ -3,18 +3,18 @@
 
 /// A row of a table with a column for each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TableRow {
+pub(crate) struct TableRow {
     /// The text before the colon.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The numbers, by CPU.
-    pub(super) counts: Vec<(u32, u64)>,
+    pub(crate) counts: Vec<(u32, u64)>,
     /// The text after the numbers.
-    pub(super) rest: String,
+    pub(crate) rest: String,
 }
 
 /// Returns the rows of a table whose first line names the CPUs. A row with fewer numbers than CPUs,
 /// such as `ERR`, is not of one CPU and is left out.
-pub(super) fn rows(table: &str) -> Vec<TableRow> {
+pub(crate) fn rows(table: &str) -> Vec<TableRow> {
     let mut lines = table.lines();
     let cpus: Vec<u32> = lines
         .next()

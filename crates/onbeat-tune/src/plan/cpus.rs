@@ -17,6 +17,7 @@ use crate::catalogue::loop_setup::{CpuSetVariable, LoopSetup};
 use crate::catalogue::probes::irq::is_managed;
 use crate::catalogue::survey::Survey;
 use crate::cpu_list::CpuList;
+use crate::evidence::tables::rows;
 
 /// How the loop's CPUs are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,10 +152,8 @@ fn cores(survey: &Survey<'_>, online: &CpuList) -> Vec<CpuList> {
             continue;
         }
         // Without the file each CPU is a core.
-        let alone: CpuList = [cpu].into_iter().collect();
-        let threads =
-            threads_of(cpu, survey).map_or_else(|| alone.clone(), |threads| threads.and(online));
-        cores.push(if threads.contains(cpu) { threads } else { alone });
+        let threads = threads_of(cpu, survey).unwrap_or_default().and(online);
+        cores.push(if threads.contains(cpu) { threads } else { [cpu].into_iter().collect() });
     }
 
     cores
@@ -166,11 +165,8 @@ fn threads_of(cpu: u32, survey: &Survey<'_>) -> Option<CpuList> {
 }
 
 fn siblings_outside(cpus: &CpuList, survey: &Survey<'_>) -> CpuList {
-    let all: CpuList = cpus
-        .iter()
-        .filter_map(|cpu| threads_of(cpu, survey))
-        .flat_map(|t| t.iter().collect::<Vec<_>>())
-        .collect();
+    let threads = cpus.iter().filter_map(|cpu| threads_of(cpu, survey));
+    let all: CpuList = threads.flat_map(|threads| threads.iter().collect::<Vec<_>>()).collect();
     all.minus(cpus)
 }
 
@@ -236,28 +232,17 @@ struct InterruptCounts {
 impl InterruptCounts {
     fn read(survey: &Survey<'_>) -> Self {
         let text = survey.host().read("/proc/interrupts").unwrap_or_default();
-        let mut lines = text.lines();
-        let heads = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> =
-            heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
-
         let mut counts = Self::default();
-        for line in lines {
-            let Some((number, rest)) = line.split_once(':') else { continue };
-            if number.trim().parse::<u32>().is_err() {
-                continue;
-            }
-            let words: Vec<&str> = rest.split_whitespace().collect();
+        for row in rows(&text).into_iter().filter(|row| row.name.parse::<u32>().is_ok()) {
+            let words: Vec<&str> = row.rest.split(' ').collect();
             // A name may have a blank in it: `hisi_sas_v3_hw cq`.
             let last_two = words[words.len().saturating_sub(2)..].join(" ");
-            let name = words.last().copied().unwrap_or_default();
-            let is_managed = is_managed(name) || is_managed(&last_two);
-            for (cpu, count) in
-                cpus.iter().zip(words.iter().map_while(|word| word.parse::<u64>().ok()))
-            {
-                *counts.all.entry(*cpu).or_default() += count;
+            let names = [words.last().copied().unwrap_or_default(), last_two.as_str()];
+            let is_managed = names.into_iter().any(is_managed);
+            for (cpu, count) in row.counts {
+                *counts.all.entry(cpu).or_default() += count;
                 if is_managed {
-                    *counts.managed.entry(*cpu).or_default() += count;
+                    *counts.managed.entry(cpu).or_default() += count;
                 }
             }
         }
