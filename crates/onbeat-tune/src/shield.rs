@@ -21,6 +21,7 @@ pub use report::{Mechanism, Report, UnmovedTask};
 use rustix::io::Errno;
 
 use super::affinity::{Affinities, PinOutcome};
+use super::catalogue::survey::CgroupMount;
 use super::change::{CgroupVersion, Hierarchy, UndoMode};
 use super::context::{CpuSplit, SWEEPS, ShieldBase, ShieldContext, TaskRole, TaskRoles};
 use super::cpu_list::CpuList;
@@ -317,38 +318,20 @@ fn admit(
 /// controller.
 #[must_use]
 pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
-    let mounts = host.read("/proc/self/mountinfo").ok()?;
-    let found = |version| {
-        mounts.lines().find_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let left: Vec<&str> = left.split(' ').collect();
-            let right: Vec<&str> = right.split(' ').collect();
-            let root = unescape(left.get(3)?);
-            let mount = unescape(left.get(4)?);
-            let rules = match version {
-                CgroupVersion::V1 => {
-                    right.first() == Some(&"cgroup")
-                        && right.get(2)?.split(',').any(|option| option == "cpuset")
-                        && host.read(&format!("{mount}/cpuset.cpus")).is_ok()
-                }
-                CgroupVersion::V2 | CgroupVersion::V2Threads => {
-                    let controllers =
-                        || host.read(&format!("{mount}/cgroup.controllers")).unwrap_or_default();
-                    right.first() == Some(&"cgroup2")
-                        && controllers().split_whitespace().any(|name| name == "cpuset")
-                }
-            };
-
-            rules.then_some(Hierarchy { mount, root, version })
-        })
+    let mounts = CgroupMount::parse_all(&host.read("/proc/self/mountinfo").ok()?);
+    let has_cpuset = |mount: &CgroupMount| {
+        let read = |file: &str| host.read(&format!("{}/{file}", mount.path));
+        if mount.version == 2 {
+            let controllers = read("cgroup.controllers").unwrap_or_default();
+            return controllers.split_whitespace().any(|name| name == "cpuset");
+        }
+        mount.controllers.iter().any(|name| name == "cpuset") && read("cpuset.cpus").is_ok()
     };
-
-    found(CgroupVersion::V1).or_else(|| found(CgroupVersion::V2))
-}
-
-/// mountinfo writes blanks in paths as `\040`.
-fn unescape(path: &str) -> String {
-    path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+    let found = |number, version| {
+        let mount = mounts.iter().find(|mount| mount.version == number && has_cpuset(mount))?;
+        Some(Hierarchy { mount: mount.path.clone(), root: mount.root.clone(), version })
+    };
+    found(1, CgroupVersion::V1).or_else(|| found(2, CgroupVersion::V2))
 }
 
 /// Pins tasks that no cpuset keeps off, until a pass finds no more. Returns those that refused,

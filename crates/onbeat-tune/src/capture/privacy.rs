@@ -11,6 +11,7 @@ use super::asked::AskedNames;
 use super::interrupts::{self, RenamedInterfaces};
 use crate::capture_archive::accesses::{AccessFailure, Accesses};
 use crate::catalogue::known_facts;
+use crate::catalogue::probes::unit::UNIT_DIRECTORIES;
 
 /// Set for kernel threads, in field 9 of a `stat`.
 const KERNEL_FLAG: u64 = 0x0020_0000;
@@ -18,13 +19,6 @@ const KERNEL_FLAG: u64 = 0x0020_0000;
 const SOME_PROGRAM: &str = "program";
 /// Lines of `/proc/cpuinfo` without serial numbers.
 const PROCESSOR_LINES: [&str; 4] = ["vendor_id", "flags", "Features", "CPU architecture"];
-/// Where systemd keeps units.
-const UNITS: [&str; 4] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
 
@@ -72,7 +66,7 @@ fn keeps_entry(directory: &str, name: &str, asked: &AskedNames) -> bool {
     match directory {
         "/proc" => is_number(),
         "/proc/irq" => is_number() || name == "default_smp_affinity",
-        _ if UNITS.contains(&directory) => {
+        _ if UNIT_DIRECTORIES.contains(&directory) => {
             asked.keeps_unit(name) || name.ends_with(".wants") || name.ends_with(".requires")
         }
         _ if directory.ends_with(".wants")

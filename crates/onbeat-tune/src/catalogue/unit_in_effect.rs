@@ -5,15 +5,8 @@
 //! Specifiers, templates and settings made with `systemctl set-property --runtime` elsewhere are not
 //! followed: then nothing is said.
 
+use super::probes::unit::UNIT_DIRECTORIES;
 use super::survey::Survey;
-
-/// Where units lie; the first that has a file of a name counts.
-const DIRECTORIES: [&str; 4] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
 
 /// An assignment with the file that it stands in.
 struct Assignment {
@@ -84,7 +77,7 @@ fn unit_of_loop(survey: &Survey<'_>) -> Option<String> {
 /// The assignment that counts for a unit.
 fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<Assignment> {
     let read = |path: &str| survey.host().read(path).ok();
-    let files = DIRECTORIES.iter().map(|directory| format!("{directory}/{unit}"));
+    let files = UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{unit}"));
     let main = files.into_iter().find_map(|path| Some((read(&path)?, path)));
     let mut found = None;
     let mut take = |text: &str, path: String| {
@@ -96,7 +89,7 @@ fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<Assignment
         take(&text, path);
     }
     // Those of /etc come last and count most.
-    for directory in DIRECTORIES.iter().rev() {
+    for directory in UNIT_DIRECTORIES.iter().rev() {
         let directory = format!("{directory}/{unit}.d");
         for name in survey.host().names(&directory).unwrap_or_default() {
             let path = format!("{directory}/{name}");

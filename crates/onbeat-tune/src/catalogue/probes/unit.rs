@@ -7,8 +7,8 @@ use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
-/// Where unit files are installed.
-const UNIT_DIRECTORIES: [&str; 4] = [
+/// Where unit files are installed; the first directory that has a file of a name counts.
+pub(crate) const UNIT_DIRECTORIES: [&str; 4] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/lib/systemd/system",

@@ -16,6 +16,33 @@ pub struct CgroupMount {
     pub controllers: Vec<String>,
 }
 
+impl CgroupMount {
+    /// The hierarchies in a `mountinfo` (proc_pid_mountinfo(5)), in its order.
+    pub(crate) fn parse_all(mountinfo: &str) -> Vec<Self> {
+        let mount = |line: &str| {
+            let (head, tail) = line.split_once(" - ")?;
+            let mut head = head.split(' ').skip(3).map(unescape);
+            let (root, path) = (head.next()?, head.next()?);
+            let mut tail = tail.split(' ');
+            let version = match tail.next()? {
+                "cgroup" => 1,
+                "cgroup2" => 2,
+                _ => return None,
+            };
+            let options = tail.nth(1).unwrap_or_default().split(',');
+            let controllers = options.filter(|name| version == 1 && !["rw", "ro"].contains(name));
+            let controllers = controllers.map(str::to_owned).collect();
+            Some(Self { path, root, version, controllers })
+        };
+        mountinfo.lines().filter_map(mount).collect()
+    }
+}
+
+/// Blanks in paths are written as `\040`.
+fn unescape(path: &str) -> String {
+    path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+}
+
 impl Survey<'_> {
     /// Returns the mounted hierarchies.
     ///
@@ -25,7 +52,7 @@ impl Survey<'_> {
         let read = || {
             self.text("/proc/self/mountinfo")
                 .or_else(|_| self.text("/proc/1/mountinfo"))
-                .map(|text| parse(&text))
+                .map(|text| CgroupMount::parse_all(&text))
         };
         self.mounts.get_or_init(read).as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
@@ -58,29 +85,4 @@ impl Survey<'_> {
         let listed = self.text(&format!("{}/cgroup.controllers", mount.path))?;
         Ok(listed.split_whitespace().any(|name| name == controller).then_some(2))
     }
-}
-
-fn parse(mountinfo: &str) -> Vec<CgroupMount> {
-    let mount = |line: &str| {
-        let (head, tail) = line.split_once(" - ")?;
-        let mut head = head.split(' ').skip(3);
-        let root = head.next()?;
-        let path = head.next()?;
-        let mut tail = tail.split(' ');
-        let version = match tail.next()? {
-            "cgroup" => 1,
-            "cgroup2" => 2,
-            _ => return None,
-        };
-        let options = tail.nth(1).unwrap_or_default();
-        let controllers =
-            options.split(',').filter(|option| version == 1 && !["rw", "ro"].contains(option));
-        Some(CgroupMount {
-            path: path.to_owned(),
-            root: root.to_owned(),
-            version,
-            controllers: controllers.map(str::to_owned).collect(),
-        })
-    };
-    mountinfo.lines().filter_map(mount).collect()
 }
