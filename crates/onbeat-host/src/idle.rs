@@ -222,25 +222,29 @@ fn states(cpus: &[(&CpuReading, &CpuReading)]) -> Vec<IdleStateUse> {
         for later in &after.states {
             let earlier = before.states.iter().find(|state| state.name == later.name);
             let earlier = earlier.cloned().unwrap_or_default();
-            let entered = since(later.usage, earlier.usage);
-            let time_us = since(later.time_us, earlier.time_us);
-            match all.iter_mut().find(|state| state.name == later.name) {
-                Some(state) => {
-                    state.exit_us = state.exit_us.max(later.exit_us);
-                    state.entered += entered;
-                    state.time_us += time_us;
-                }
-                None => all.push(IdleStateUse {
-                    name: later.name.clone(),
-                    exit_us: later.exit_us,
-                    entered,
-                    time_us,
-                }),
-            }
+            let used = IdleStateUse {
+                name: later.name.clone(),
+                exit_us: later.exit_us,
+                entered: since(later.usage, earlier.usage),
+                time_us: since(later.time_us, earlier.time_us),
+            };
+            add(&mut all, used);
         }
     }
     all.sort_by_key(|state| state.exit_us);
     all
+}
+
+/// Adds the use of a state, by another CPU or at another time, to what is known of it.
+fn add(all: &mut Vec<IdleStateUse>, used: IdleStateUse) {
+    match all.iter_mut().find(|state| state.name == used.name) {
+        Some(state) => {
+            state.exit_us = state.exit_us.max(used.exit_us);
+            state.entered += used.entered;
+            state.time_us += used.time_us;
+        }
+        None => all.push(used),
+    }
 }
 
 fn frequency(cpus: &[(&CpuReading, &CpuReading)]) -> Option<FrequencyUse> {
@@ -289,16 +293,7 @@ impl PowerUse {
     /// Returns both together: parts of one run, one after the other.
     #[must_use]
     pub fn and(mut self, later: &Self) -> Self {
-        for state in &later.states {
-            match self.states.iter_mut().find(|other| other.name == state.name) {
-                Some(other) => {
-                    other.exit_us = other.exit_us.max(state.exit_us);
-                    other.entered += state.entered;
-                    other.time_us += state.time_us;
-                }
-                None => self.states.push(state.clone()),
-            }
-        }
+        later.states.iter().for_each(|state| add(&mut self.states, state.clone()));
         self.bound = match (self.bound, later.bound) {
             (Some(first), Some(last)) => {
                 Some(BoundUse { first_us: first.first_us, last_us: last.last_us })

@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 
 use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{
+    CapabilitySet, CpuSet, capabilities, sched_getaffinity, sched_setaffinity,
+};
 
 use super::{Grant, Refusal, ThreadRequest};
 
@@ -68,11 +70,7 @@ fn in_spite_of_rights(groups: &Path, cgroups: &str) -> (&'static str, &'static s
 }
 
 fn has_cap_sys_nice() -> bool {
-    const CAP_SYS_NICE: u32 = 23;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    bits & (1 << CAP_SYS_NICE) != 0
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE))
 }
 
 /// Makes the calling thread an ordinary one (`SCHED_OTHER`).
