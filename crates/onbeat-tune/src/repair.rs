@@ -98,7 +98,11 @@ pub fn repair_as(
     Ok([repaired, beside?].concat())
 }
 
-/// Undoes everything on record: what dead onbeats left, and what was kept on purpose.
+/// Undoes everything on record, newest first, after a comparison: what dead onbeats left, and what
+/// was kept on purpose. What another program has changed since stays, and is reported.
+///
+/// What the host refuses is tried once more after the rest. What it refuses again stays on record
+/// as well, and a later undo restores it.
 ///
 /// # Errors
 /// As [`repair`], and [`TuneError::Busy`] while another onbeat is running.
@@ -111,7 +115,8 @@ pub fn undo(
     Ok([take_up(directory, host, JournalSelection::DeadAndKept, mode)?, beside?].concat())
 }
 
-/// Undoes what one journal holds, kept or not; `None` where it does not exist.
+/// Undoes what one journal holds, kept or not, and leaves what others hold, such as the changes of one
+/// apply ([`crate::apply::Applied::journal`]); `None` where it does not exist.
 ///
 /// # Errors
 /// As [`undo`].

@@ -5,9 +5,7 @@ use std::io;
 use std::path::Path;
 
 use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
-use rustix::thread::{
-    CapabilitySet, CpuSet, capabilities, sched_getaffinity, sched_setaffinity,
-};
+use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_getaffinity, sched_setaffinity};
 
 use super::{Grant, Refusal, ThreadRequest};
 

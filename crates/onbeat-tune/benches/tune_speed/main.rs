@@ -175,7 +175,7 @@ fn print_apply(machine: &str, host: &dyn HostFiles, made: &Plan, scope: Scope) -
         (steps, settings) = (changed.clone().count(), changed.sum());
 
         let began = Instant::now();
-        let undone = undo(host, directory.path(), UndoMode::Careful)?;
+        let undone = undo(directory.path(), host, UndoMode::Careful)?;
         undos.push(began.elapsed());
         assert!(undone.iter().all(Repaired::is_settled), "{undone:#?}");
     }

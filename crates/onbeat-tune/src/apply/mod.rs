@@ -35,7 +35,7 @@ use crate::error::TuneError;
 use crate::host_files::HostFiles;
 use crate::journal::{Journal, Purpose, Undone};
 use crate::plan::{Plan, PlanError, PlanStep, StepTarget};
-use crate::repair::{self, Repaired};
+pub use crate::repair::{undo, undo_one};
 use crate::shield::Scope;
 use crate::tasks;
 pub use make::{FailedStep, StepMaker};
@@ -66,7 +66,7 @@ pub enum OnRefusal {
 /// let journals = Path::new("/var/lib/onbeat/journal");
 /// let applied = apply(&host, journals, &plan, &ApplyRequest::new("my-robot --tuned"))?;
 /// println!("{applied:?}");
-/// undo(&host, journals, UndoMode::Careful)?;
+/// undo(journals, &host, UndoMode::Careful)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -276,33 +276,4 @@ fn undone_words(undone: &[Undone]) -> String {
 
 fn counted(changes: usize) -> String {
     if changes == 1 { "1 change".to_owned() } else { format!("{changes} changes") }
-}
-
-/// Undoes everything on record, newest first, after a comparison: what another program has changed
-/// since stays, and is reported.
-///
-/// What the host refuses is tried once more after the rest. What it refuses again stays on record
-/// as well, and a later undo restores it.
-///
-/// # Errors
-/// As [`repair::undo`].
-pub fn undo(
-    host: &dyn HostFiles,
-    directory: &Path,
-    mode: UndoMode,
-) -> Result<Vec<Repaired>, TuneError> {
-    repair::undo(directory, host, mode)
-}
-
-/// Undoes the changes of one apply and leaves those of others, by the journal that it kept:
-/// [`Applied::journal`]. `None` where it has been undone since.
-///
-/// # Errors
-/// As [`undo`].
-pub fn undo_one(
-    host: &dyn HostFiles,
-    journal: &Path,
-    mode: UndoMode,
-) -> Result<Option<Repaired>, TuneError> {
-    repair::undo_one(journal, host, mode)
 }

@@ -153,7 +153,7 @@ impl Wreck<'_> {
     fn assert_undone(&self, before: &[String], fails_at: Option<usize>) {
         let (host, directory) = self.found();
         host.fails_at.set(fails_at);
-        undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        undo(directory.path(), &host, UndoMode::Careful).unwrap();
 
         assert_eq!(host.settings(), before);
         assert!(!directory.path().join(JOURNAL).exists(), "nothing is left on record");
@@ -213,7 +213,7 @@ fn crashes_of_undo(wreck: &Wreck<'_>, dice: &mut Dice) -> Vec<(World, Vec<u8>)> 
     let journal = directory.path().join(JOURNAL);
     *host.watched.borrow_mut() = Some(journal.clone());
     host.fails_at.set((dice.below(2) == 0).then(|| dice.below(30)));
-    undo(&host, directory.path(), UndoMode::Careful).unwrap();
+    undo(directory.path(), &host, UndoMode::Careful).unwrap();
     wrecks(&host, &journal, dice)
 }
 
@@ -276,7 +276,7 @@ fn a_setting_that_one_tuning_sets_twice_gets_the_second_value_and_its_own_back()
         apply(&host, directory.path(), &plan, &ApplyRequest::new("onbeat tune apply")).unwrap();
         assert_eq!(host.read(FILES[0].0).unwrap().trim(), second);
 
-        undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        undo(directory.path(), &host, UndoMode::Careful).unwrap();
         assert_eq!((host.settings(), status(&host, directory.path()).unwrap()), (before, vec![]));
     }
 }
@@ -293,14 +293,14 @@ fn one_apply_is_undone_without_those_before_it() {
     let second = apply(&host, directory.path(), &plan(all_steps()), &request).unwrap();
     let second = second.journal.unwrap();
 
-    let undone = undo_one(&host, &second, UndoMode::Careful).unwrap().unwrap();
+    let undone = undo_one(&second, &host, UndoMode::Careful).unwrap().unwrap();
     assert!(undone.is_settled(), "{undone:#?}");
     assert_eq!(host.settings(), between);
     let left: Vec<_> = status(&host, directory.path()).unwrap();
     assert_eq!(left.iter().map(|one| &one.path).collect::<Vec<_>>(), [&first]);
-    assert_eq!(undo_one(&host, &second, UndoMode::Careful).unwrap(), None, "it is off the record");
+    assert_eq!(undo_one(&second, &host, UndoMode::Careful).unwrap(), None, "it is off the record");
 
-    undo(&host, directory.path(), UndoMode::Careful).unwrap();
+    undo(directory.path(), &host, UndoMode::Careful).unwrap();
     assert_eq!((host.settings(), status(&host, directory.path()).unwrap()), (before, vec![]));
 }
 
@@ -374,14 +374,14 @@ fn what_stays_refused_during_an_undo_stays_on_record_and_the_next_undo_restores_
         let error = [Errno::IO, Errno::PERM, Errno::BUSY, Errno::ROFS, Errno::NOMEM][dice.below(5)];
         let host = Refusing { fake: &fake, from: dice.below(20), error, is_over: Cell::new(false) };
 
-        let first = undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        let first = undo(directory.path(), &host, UndoMode::Careful).unwrap();
         let is_restored = fake.settings() == before;
         let is_settled = first.iter().all(Repaired::is_settled);
         assert_eq!(is_settled, is_restored, "seed {seed}: {first:#?}");
         assert_eq!(status(&host, directory.path()).unwrap().is_empty(), is_settled, "seed {seed}");
 
         host.is_over.set(true);
-        undo(&host, directory.path(), UndoMode::Careful).unwrap();
+        undo(directory.path(), &host, UndoMode::Careful).unwrap();
         assert_eq!(fake.settings(), before, "seed {seed}");
         assert_eq!(status(&host, directory.path()).unwrap(), []);
     }
@@ -409,7 +409,7 @@ fn a_change_is_read_back_reported_and_listed_until_it_is_undone() {
         ("60", "10")
     );
 
-    undo(&host, directory.path(), UndoMode::Careful).unwrap();
+    undo(directory.path(), &host, UndoMode::Careful).unwrap();
     assert_eq!((host.settings(), status(&host, directory.path()).unwrap()), (before, vec![]));
 }
 

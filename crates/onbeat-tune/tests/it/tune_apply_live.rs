@@ -198,7 +198,7 @@ fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
 fn undo_after_kill(host: &LiveHost, journals: &Path) -> Vec<Repaired> {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        match undo(host, journals, UndoMode::Careful) {
+        match undo(journals, host, UndoMode::Careful) {
             Err(TuneError::Busy(_)) if Instant::now() < until => {
                 thread::sleep(Duration::from_millis(10));
             }

@@ -43,7 +43,7 @@ fn applied(task: i32) -> (Vec<String>, String) {
     let applied = apply(&host, directory.path(), &plan(task), &request).unwrap();
     let partition = host.read(PARTITION).unwrap().trim().to_owned();
 
-    undo(&host, directory.path(), UndoMode::Careful).unwrap();
+    undo(directory.path(), &host, UndoMode::Careful).unwrap();
     assert_eq!(host.settings(), before);
     let [AppliedStep { outcome: StepOutcome::Changed { refused, .. }, .. }] = &applied.steps[..]
     else {

@@ -102,7 +102,7 @@ fn is_stopped(interruptions: &Interruptions) -> bool {
 
 /// After Ctrl-C: undoes the changes of this command, and leaves those of earlier ones.
 fn interrupted(host: &LiveHost, journal: &Path) -> Result<ExitVerdict, Failure> {
-    let undone = apply::undo_one(host, journal, UndoMode::Careful)?;
+    let undone = apply::undo_one(journal, host, UndoMode::Careful)?;
     let sentence = if undone.is_none_or(|undone| undone.is_settled()) {
         "interrupted: all changes of this command were undone"
     } else {

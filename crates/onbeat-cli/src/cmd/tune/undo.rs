@@ -48,7 +48,7 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
         TuneUndoOptions { forget: true, .. } => UndoMode::Forget,
         TuneUndoOptions { .. } => UndoMode::Careful,
     };
-    let repaired = apply::undo(&host, &directory, mode)?;
+    let repaired = apply::undo(&directory, &host, mode)?;
     let is_settled = repaired.iter().all(Repaired::is_settled);
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&PrintedUndo::new(&repaired, is_settled))?);
