@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::change::{Hierarchy, Intent};
+use super::change::{Hierarchy, Intent, Key, Kind};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
@@ -252,9 +252,36 @@ impl ShieldContext<'_> {
         // A refused change stays on record too; undo then finds the old value.
         let step = self.journal.intend(intent.clone())?;
         self.steps.push(step);
-        make(self.host, intent)?;
-        let read_back = intent.key.current(self.host).ok().flatten();
-        self.journal.done(step, read_back.as_deref())
+        match self.journal.make(self.host, step, intent) {
+            Err(TuneError::Write { source, .. }) if tasks::is_gone(&source) => Ok(()),
+            made => made,
+        }
+    }
+
+    /// The change that takes the shielded CPUs out of a group's list; `None` where it has none of
+    /// them, and where it has no other, which is noted.
+    pub(super) fn narrowed(
+        &self,
+        id: &str,
+        group: &str,
+        notes: &mut Vec<String>,
+    ) -> Option<Intent> {
+        let path = format!("{group}/cpuset.cpus");
+        let old = self.host.read(&path).ok()?;
+        let allowed = CpuList::parse_list(&old).unwrap_or_default();
+        let left = allowed.minus(&self.cpus.rt);
+        if left == allowed {
+            return None;
+        }
+        if left.is_empty() {
+            let note = format!("{group} has no CPU other than {} and is not narrowed", old.trim());
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+            return None;
+        }
+        let key = Key::File { path, kind: Kind::List, shown_in: None };
+        Some(Intent::new(id, key, old.trim(), left.to_string()))
     }
 
     /// Writes a file of a cgroup that is itself on record and is removed by undo.
@@ -269,24 +296,11 @@ impl ShieldContext<'_> {
     pub(super) fn read(&self, path: &str) -> Result<String, TuneError> {
         self.host.read(path).map_err(|source| TuneError::Read { path: path.to_owned(), source })
     }
-
-    pub(super) fn all_tasks(&self) -> Result<BTreeMap<i32, Task>, TuneError> {
-        all_tasks(self.host)
-    }
 }
 
+/// All tasks by number, without those that end during the call.
 pub(super) fn all_tasks(host: &dyn HostFiles) -> Result<BTreeMap<i32, Task>, TuneError> {
     tasks::all(host).map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })
-}
-
-fn make(host: &dyn HostFiles, intent: &Intent) -> Result<(), TuneError> {
-    match intent.make(host) {
-        Ok(()) => Ok(()),
-        Err(error) if tasks::is_gone(&error) => Ok(()),
-        Err(source) => {
-            Err(TuneError::Write { path: intent.key.name(), value: intent.new.clone(), source })
-        }
-    }
 }
 
 /// Settings that alternate between two values, each recorded once.
@@ -310,6 +324,24 @@ impl ToggledSettings {
         Ok(())
     }
 
+    /// Records these, and sets the new value of each; of one that the host refuses there is a note.
+    pub(super) fn throw_all(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        wanted: &[Intent],
+        notes: &mut Vec<String>,
+    ) -> Result<(), TuneError> {
+        self.record(context, wanted)?;
+        for intent in wanted {
+            if let Err(error) = self.throw(context.host, intent)
+                && !tasks::is_gone(&error)
+            {
+                notes.push(format!("{} keeps its CPUs: {error}", intent.key.name()));
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the new value of one.
     pub(super) fn throw(&mut self, host: &dyn HostFiles, intent: &Intent) -> io::Result<()> {
         // Before the write, so that an interrupted write is checked too.
@@ -326,15 +358,11 @@ impl ToggledSettings {
                 !intent.same(&now, &intent.old, online) && intent.is_ours(&now, online)
             }) {
                 match intent.restore(context.host) {
-                    Ok(()) => {}
-                    Err(error) if tasks::is_gone(&error) => {}
-                    Err(source) => {
-                        return Err(TuneError::Write {
-                            path: intent.key.name(),
-                            value: intent.old.clone(),
-                            source,
-                        });
+                    Err(source) if !tasks::is_gone(&source) => {
+                        let (path, value) = (intent.key.name(), intent.old.clone());
+                        return Err(TuneError::Write { path, value, source });
                     }
+                    _ => {}
                 }
             }
 

@@ -296,6 +296,17 @@ impl Journal {
     /// refused it.
     pub fn change(&mut self, host: &dyn HostFiles, intent: &Intent) -> Result<ChangeId, TuneError> {
         let step = self.intend(intent.clone())?;
+        self.make(host, step, intent)?;
+        Ok(step)
+    }
+
+    /// Makes a change that is on record, and reads it back.
+    pub(super) fn make(
+        &mut self,
+        host: &dyn HostFiles,
+        step: ChangeId,
+        intent: &Intent,
+    ) -> Result<(), TuneError> {
         intent.make(host).map_err(|source| TuneError::Write {
             path: intent.key.name(),
             value: intent.new.clone(),
@@ -303,8 +314,7 @@ impl Journal {
         })?;
 
         let read_back = intent.key.current(host).ok().flatten();
-        self.done(step, read_back.as_deref())?;
-        Ok(step)
+        self.done(step, read_back.as_deref())
     }
 
     /// Undoes the changes in `steps` that are not yet undone, newest first; affinities last,

@@ -115,8 +115,8 @@ pub fn undo(
     Ok([take_up(directory, host, JournalSelection::DeadAndKept, mode)?, beside?].concat())
 }
 
-/// Undoes what one journal holds, kept or not, and leaves what others hold, such as the changes of one
-/// apply ([`crate::apply::Applied::journal`]); `None` where it does not exist.
+/// Undoes what one journal holds, kept or not, and leaves what others hold: the changes of one
+/// apply ([`crate::apply::Applied::journal`]). `None` where it does not exist.
 ///
 /// # Errors
 /// As [`undo`].

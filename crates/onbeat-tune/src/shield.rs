@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::affinity::{Affinities, PinOutcome};
 use super::catalogue::survey::CgroupMount;
 use super::change::{CgroupVersion, Hierarchy, UndoMode};
-use super::context::{CpuSplit, SWEEPS, ShieldBase, ShieldContext, TaskRole, TaskRoles};
+use super::context::{CpuSplit, SWEEPS, ShieldBase, ShieldContext, TaskRole, TaskRoles, all_tasks};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
@@ -357,7 +357,7 @@ fn keep_off(
 }
 
 fn left_on_rt(context: &ShieldContext<'_>) -> Result<Vec<(tasks::Task, CpuList)>, TuneError> {
-    let all = context.all_tasks()?;
+    let all = all_tasks(context.host)?;
     let kept_off =
         all.values().filter(|task| context.selection.role(&all, task) == TaskRole::KeptOff);
     let with_list = kept_off

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::affinity::Affinities;
-use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
-use super::context::{SWEEPS, ShieldContext, TaskRole, ToggledSettings};
+use super::change::{CgroupVersion, Hierarchy, Intent, Key};
+use super::context::{SWEEPS, ShieldContext, TaskRole, ToggledSettings, all_tasks};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::owned::refuse_existing;
@@ -113,16 +113,7 @@ impl ShieldV1 {
         self.narrowed = others.iter().map(|(path, _)| path.clone()).collect();
         self.note_pins(context, affinities)?;
         let wanted: Vec<Intent> = others.into_iter().map(|(_, intent)| intent).collect();
-        self.others.record(context, &wanted)?;
-
-        for intent in &wanted {
-            if let Err(error) = self.others.throw(context.host, intent)
-                && !tasks::is_gone(&error)
-            {
-                self.notes.push(format!("{} keeps its CPUs: {error}", intent.key.name()));
-            }
-        }
-
+        self.others.throw_all(context, &wanted, &mut self.notes)?;
         context.write(&format!("{}/cpuset.cpus", self.rest), &context.cpus.hk.to_string())
     }
 
@@ -143,7 +134,7 @@ impl ShieldV1 {
         affinities: &mut Affinities,
     ) -> Result<(), TuneError> {
         for _ in 0..SWEEPS {
-            let all = context.all_tasks()?;
+            let all = all_tasks(context.host)?;
             let members = context.read(&format!("{}/tasks", self.hierarchy.mount))?;
             let found: Vec<&Task> = members
                 .lines()
@@ -220,21 +211,8 @@ impl ShieldV1 {
                 .map(|name| format!("{parent}/{name}"))
                 .filter(|path| *path != self.rest)
             {
-                let file = format!("{path}/cpuset.cpus");
-                let old = context.host.read(&file).unwrap_or_default();
-                let allowed = CpuList::parse_list(&old).unwrap_or_default();
-                let left = allowed.minus(&context.cpus.rt);
-                if allowed.meets(&context.cpus.rt) && left.is_empty() {
-                    let note =
-                        format!("{path} has no CPU other than {} and is not narrowed", old.trim());
-                    if !self.notes.contains(&note) {
-                        self.notes.push(note);
-                    }
-                } else if allowed.meets(&context.cpus.rt) {
-                    let key = Key::File { path: file, kind: Kind::List, shown_in: None };
-                    found.push((path.clone(), Intent::new(ID, key, old.trim(), left.to_string())));
-                }
-
+                let intent = context.narrowed(ID, &path, &mut self.notes);
+                found.extend(intent.map(|intent| (path.clone(), intent)));
                 paths.push(path);
             }
         }

@@ -18,7 +18,7 @@ use std::fmt;
 
 use super::affinity::Affinities;
 use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
-use super::context::{ShieldContext, TaskRole, ToggledSettings};
+use super::context::{ShieldContext, TaskRole, ToggledSettings, all_tasks};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::owned::refuse_existing;
@@ -141,15 +141,7 @@ impl ShieldV2 {
         switch_on(context, affinities, &self.hierarchy)?;
         note_pins(context, affinities, ordinary)?;
         let others = self.others_to_narrow(context);
-        self.others.record(context, &others)?;
-        for intent in &others {
-            if let Err(error) = self.others.throw(context.host, intent)
-                && !tasks::is_gone(&error)
-            {
-                self.notes.push(format!("{} keeps its CPUs: {error}", intent.key.name()));
-            }
-        }
-
+        self.others.throw_all(context, &others, &mut self.notes)?;
         if context.selection.is_of_whole_processes() {
             self.raise_partition(context)
         } else {
@@ -219,33 +211,9 @@ impl ShieldV2 {
     fn others_to_narrow(&mut self, context: &ShieldContext<'_>) -> Vec<Intent> {
         let mut names = context.host.directories(&self.hierarchy.mount).unwrap_or_default();
         names.sort();
-        let mut wanted = Vec::new();
-        for path in names
-            .iter()
-            .map(|name| format!("{}/{name}", self.hierarchy.mount))
-            .filter(|path| *path != self.group)
-        {
-            let file = format!("{path}/cpuset.cpus");
-            let Ok(old) = context.host.read(&file) else { continue };
-            let allowed = CpuList::parse_list(&old).unwrap_or_default();
-            let left = allowed.minus(&context.cpus.rt);
-            if allowed.is_empty() {
-                continue;
-            }
-
-            if left.is_empty() {
-                let note =
-                    format!("{path} has no CPU other than {} and is not narrowed", old.trim());
-                if !self.notes.contains(&note) {
-                    self.notes.push(note);
-                }
-            } else if left != allowed {
-                let key = Key::File { path: file, kind: Kind::List, shown_in: None };
-                wanted.push(Intent::new(ID, key, old.trim(), left.to_string()));
-            }
-        }
-
-        wanted
+        let paths = names.iter().map(|name| format!("{}/{name}", self.hierarchy.mount));
+        let others = paths.filter(|path| *path != self.group);
+        others.filter_map(|path| context.narrowed(ID, &path, &mut self.notes)).collect()
     }
 }
 
@@ -275,7 +243,7 @@ fn note_pins(
     affinities: &mut Affinities,
     ordinary: &CpuList,
 ) -> Result<(), TuneError> {
-    let all = context.all_tasks()?;
+    let all = all_tasks(context.host)?;
     let mut pinned = Vec::new();
     let is_down = *ordinary == context.cpus.online;
     let may_be_forgotten = |task: &&Task| match context.selection.role(&all, task) {

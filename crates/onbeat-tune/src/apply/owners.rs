@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use crate::context::all_tasks;
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
 use crate::plan::{Plan, PlanStep, StepTarget};
-use crate::tasks;
 
 /// Whether another program may own what is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,8 +107,7 @@ impl fmt::Display for OtherOwner {
 /// # Errors
 /// [`TuneError::Read`] where the tasks cannot be listed.
 pub fn find(host: &dyn HostFiles, plan: &Plan) -> Result<Option<OtherOwner>, TuneError> {
-    let all =
-        tasks::all(host).map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
+    let all = all_tasks(host)?;
     let found = all.values().filter(|task| !task.is_kernel()).find_map(|task| {
         let owner = OWNERS.iter().find(|owner| owner.process == task.comm)?;
         let is_stop = |step: &&PlanStep| matches!(&step.target, StepTarget::Unit { name } if name == owner.unit);

@@ -2,6 +2,7 @@
 
 use crate::catalogue::probes::matches;
 use crate::change::{Intent, Key, Kind, online};
+use crate::context::all_tasks;
 use crate::cpu_list::CpuList;
 use crate::error::TuneError;
 use crate::host_files::HostFiles;
@@ -207,8 +208,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn selected(&self, group: &ThreadGroup) -> Result<Vec<Task>, TuneError> {
-        let all = tasks::all(self.host)
-            .map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
+        let all = all_tasks(self.host)?;
         if *group == ThreadGroup::Loop {
             let tid = self.plan.task.ok_or(TuneError::NoSuchTask { tid: 0 })?;
             return Ok(vec![all.get(&tid).cloned().ok_or(TuneError::NoSuchTask { tid })?]);
