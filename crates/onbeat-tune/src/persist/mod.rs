@@ -43,6 +43,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use onbeat_host::thread::shell_line;
 use serde::{Deserialize, Serialize};
 
 pub use boot_loader::BootLoader;
@@ -140,9 +141,7 @@ impl FollowUp {
     /// Returns the command as a person types it.
     #[must_use]
     pub fn line(&self) -> String {
-        let quoted =
-            |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
-        self.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+        shell_line(&self.command)
     }
 
     /// Runs the command and waits for its end. Its output goes where this process's goes.

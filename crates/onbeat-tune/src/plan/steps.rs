@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use onbeat_host::thread::shell_word;
+
 use super::recipes::{Recipe, recipe};
 use super::{PlanStep, StepTarget, ThreadGroup};
 use crate::catalogue::TuningRecord;
@@ -186,7 +188,7 @@ impl StepPlanner<'_, '_> {
             _ => value.to_owned(),
         };
         let target = StepTarget::File { path: path.to_owned(), compare: kind };
-        Ok(self.step(target, &old, &new, format!("echo {} > {path}", in_shell(&new))))
+        Ok(self.step(target, &old, &new, format!("echo {} > {path}", shell_word(&new))))
     }
 
     /// Every interrupt that may be sent to a CPU of the loop, and that can be moved.
@@ -210,7 +212,7 @@ impl StepPlanner<'_, '_> {
                 continue;
             }
 
-            let shell = format!("echo {} > {path}", in_shell(value));
+            let shell = format!("echo {} > {path}", shell_word(value));
             steps.push(self.step(
                 StepTarget::Interrupt { number, handlers },
                 text.trim(),
@@ -415,11 +417,4 @@ fn with_column(text: &str, column: usize, value: &str) -> String {
         *word = value;
     }
     words.join(" ")
-}
-
-/// A word as a shell takes it.
-fn in_shell(value: &str) -> String {
-    let is_plain = !value.is_empty()
-        && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c));
-    if is_plain { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }
