@@ -74,8 +74,12 @@ impl Kind {
 
 /// The word in brackets or parentheses; a text without marks is the word itself.
 fn marked(text: &str) -> &str {
-    let between = |open: char, close: char| Some(text.split_once(open)?.1.split_once(close)?.0);
-    between('[', ']').or_else(|| between('(', ')')).unwrap_or(text).trim()
+    between(text, '[', ']').or_else(|| between(text, '(', ')')).unwrap_or(text).trim()
+}
+
+/// What stands between two signs.
+pub(super) fn between(text: &str, open: char, close: char) -> Option<&str> {
+    Some(text.split_once(open)?.1.split_once(close)?.0)
 }
 
 /// The cgroup interface of a directory.

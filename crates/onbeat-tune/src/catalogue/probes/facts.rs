@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::{NoValue, Probe, ProbeReading};
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
+use crate::change::between;
 
 /// Which fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -141,17 +142,12 @@ fn config_value(option: &str, survey: &Survey<'_>) -> Result<String, NoValue> {
 
 fn lockdown(survey: &Survey<'_>) -> Result<String, NoValue> {
     const PATH: &str = "/sys/kernel/security/lockdown";
-    match survey.host().read(PATH) {
-        Ok(text) => {
-            let mode = text
-                .split_once('[')
-                .and_then(|(_, rest)| rest.split_once(']'))
-                .map(|(mode, _)| mode.to_owned());
-            mode.ok_or_else(|| NoValue::Unknown(format!("{PATH} shows no mode")))
-        }
-        // securityfs may not be mounted while lockdown is in effect.
-        Err(error) => Err(NoValue::from_error(PATH, &error)),
-    }
+    // securityfs may not be mounted while lockdown is in effect.
+    mode_in(between(&survey.text(PATH)?, '[', ']'), PATH)
+}
+
+fn mode_in(mode: Option<&str>, path: &str) -> Result<String, NoValue> {
+    mode.map(str::to_owned).ok_or_else(|| NoValue::Unknown(format!("{path} shows no mode")))
 }
 
 fn capabilities(survey: &Survey<'_>) -> Result<String, NoValue> {
@@ -176,11 +172,7 @@ fn capabilities(survey: &Survey<'_>) -> Result<String, NoValue> {
 fn preemption(survey: &Survey<'_>) -> Result<String, NoValue> {
     const PATH: &str = "/sys/kernel/debug/sched/preempt";
     if let Ok(text) = survey.host().read(PATH) {
-        let mode = text
-            .split_once('(')
-            .and_then(|(_, rest)| rest.split_once(')'))
-            .map(|(mode, _)| mode.to_owned());
-        return mode.ok_or_else(|| NoValue::Unknown(format!("{PATH} shows no mode")));
+        return mode_in(between(&text, '(', ')'), PATH);
     }
 
     let options = survey.config()?;

@@ -8,6 +8,7 @@ use super::{NoValue, Probe, ProbeReading, expand, matches};
 use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
+use crate::change::between;
 use crate::cpu_list::CpuList;
 
 /// How the text of a file is read.
@@ -72,10 +73,8 @@ impl ValueFormat {
 
 /// The marked word; a single word needs no mark.
 fn marked_word(text: &str, open: char, close: char) -> Option<ProbeValue> {
-    let marked =
-        text.split_once(open).and_then(|(_, rest)| rest.split_once(close)).map(|(word, _)| word);
     let single = (!text.is_empty() && !text.contains(char::is_whitespace)).then_some(text);
-    marked.or(single).map(|word| ProbeValue::Text(word.to_owned()))
+    between(text, open, close).or(single).map(|word| ProbeValue::Text(word.to_owned()))
 }
 
 /// What the absence of a file means.
