@@ -18,6 +18,8 @@
 mod by_hand;
 mod text;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::catalogue::check::finding;
@@ -163,11 +165,8 @@ fn nearest(catalogue: &Catalogue, id: &str) -> Vec<String> {
         let by_item = strsim::jaro_winkler(item, known_item);
         strsim::jaro_winkler(id, known).max(by_item)
     };
-    let ids = catalogue
-        .records
-        .iter()
-        .map(|record| &record.id)
-        .chain(catalogue.aliases.iter().map(|alias| &alias.id));
+    let aliases = catalogue.aliases.iter().map(|alias| &alias.id);
+    let ids = catalogue.records.iter().map(|record| &record.id).chain(aliases);
     let mut ranked: Vec<_> = ids.map(|known| (similarity(known), known)).collect();
     ranked.retain(|(similarity, _)| *similarity >= LEAST_SIMILARITY);
     ranked.sort_by(|(first, _), (second, _)| second.total_cmp(first));
@@ -180,17 +179,14 @@ fn explain_record(
     survey: &Survey<'_>,
 ) -> TuningExplanation {
     let finding = finding(record, survey);
-    let title = |tag: &String| {
+    let source = |tag: &String| {
         let source = catalogue.sources.iter().find(|source| source.tag == *tag);
-        source.map(|source| source.title.clone()).unwrap_or_default()
+        let title = source.map(|source| source.title.clone()).unwrap_or_default();
+        ExplainedSource { tag: tag.clone(), title }
     };
-    let in_profile = |name: &String| {
-        catalogue
-            .profile(name)
-            .iter()
-            .any(|contained| contained.id == record.id)
-            .then(|| name.clone())
-    };
+    let in_profile =
+        |name: &&String| catalogue.profile(name).iter().any(|known| known.id == record.id);
+    let profiles = catalogue.profiles.iter().map(|profile| &profile.name);
 
     TuningExplanation {
         schema: "onbeat.explanation/1",
@@ -209,20 +205,12 @@ fn explain_record(
         risk: record.risk.as_ref().map(|risk| risk.level.to_string()),
         risk_text: record.risk.as_ref().map(|risk| risk.text.clone()),
         needs: record.needs.iter().map(ToString::to_string).collect(),
-        after: all_before(catalogue, record),
+        after: joined(catalogue, record, &record.after, |other| &other.before),
         before: record.before.clone(),
-        conflicts: all_conflicts(catalogue, record),
-        profiles: catalogue
-            .profiles
-            .iter()
-            .filter_map(|profile| in_profile(&profile.name))
-            .collect(),
+        conflicts: joined(catalogue, record, &record.conflicts, |other| &other.conflicts),
+        profiles: profiles.filter(in_profile).cloned().collect(),
         mends: record.mends.clone(),
-        sources: record
-            .sources
-            .iter()
-            .map(|tag| ExplainedSource { tag: tag.clone(), title: title(tag) })
-            .collect(),
+        sources: record.sources.iter().map(source).collect(),
     }
 }
 
@@ -235,21 +223,15 @@ const fn verdict_words(verdict: &CheckVerdict) -> &'static str {
     }
 }
 
-/// What is changed before a record: an edge stands at either of its ends.
-fn all_before(catalogue: &Catalogue, record: &TuningRecord) -> Vec<String> {
-    let named_there = catalogue.records.iter().filter(|other| other.before.contains(&record.id));
-    let mut ids = record.after.clone();
-    ids.extend(named_there.map(|other| other.id.clone()));
-    ids.sort();
-    ids.dedup();
-    ids
-}
-
-fn all_conflicts(catalogue: &Catalogue, record: &TuningRecord) -> Vec<String> {
-    let named_there = catalogue.records.iter().filter(|other| other.conflicts.contains(&record.id));
-    let mut ids = record.conflicts.clone();
-    ids.extend(named_there.map(|other| other.id.clone()));
-    ids.sort();
-    ids.dedup();
-    ids
+/// The ids that a record names, with those of the records that name it: an edge stands at either of
+/// its ends.
+fn joined(
+    catalogue: &Catalogue,
+    record: &TuningRecord,
+    named: &[String],
+    named_there: impl Fn(&TuningRecord) -> &[String],
+) -> Vec<String> {
+    let others = catalogue.records.iter().filter(|other| named_there(other).contains(&record.id));
+    let ids: BTreeSet<&String> = named.iter().chain(others.map(|other| &other.id)).collect();
+    ids.into_iter().cloned().collect()
 }
