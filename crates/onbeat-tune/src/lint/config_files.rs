@@ -23,8 +23,7 @@ fn with_end(text: &str, at: usize, line: &str) -> Range<usize> {
 fn unknown_line(draft: &mut Draft<'_>, at: usize, line: &str) {
     let start = at + line.len() - line.trim_start().len();
     let message = "Not a line of this kind of file; it is not judged.";
-    let remark = LintRemark::unjudged(LintVerdict::Unknown, message);
-    draft.remark(start..at + line.trim_end().len(), remark);
+    draft.pass_over(start..at + line.trim_end().len(), LintVerdict::Unknown, message);
 }
 
 /// `name = value`, without blanks around both.
@@ -143,15 +142,13 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
         let is_process = settings::is_known("unit", &setting.name) || setting.name == "CPUAffinity";
         if is_process && !is_read_in(&section, &setting.name) {
             let message = format!("systemd ignores it in [{section}]: it belongs in [Service].");
-            let remark = LintRemark::new("env.systemd", LintVerdict::NoEffect, message);
-            draft.remark(setting.bytes.clone(), remark);
+            draft.judge(setting.bytes.clone(), "env.systemd", LintVerdict::NoEffect, message);
         } else if setting.name == "CPUAffinity" {
             judge_affinity(draft, &setting);
         } else if let Some(remark) = started_by_chrt(&setting) {
             draft.remark(setting.bytes.clone(), remark);
         } else if setting.name.starts_with("X-") {
-            let remark = LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.");
-            draft.remark(setting.bytes.clone(), remark);
+            draft.remark(setting.bytes.clone(), LintRemark::plain());
         } else {
             settings::judge(draft, "unit", &setting, Some(with_end(text, at, line)));
         }
@@ -181,12 +178,11 @@ fn judge_quadlet(draft: &mut Draft<'_>, section: &str, mut setting: PlacedSettin
         (name, _) if section == "Container" && !settings::is_listed("quadlet", name) => {
             let message = "Not a key of [Container] (Podman 5.7): podman's generator refuses the whole file, and there is no service. \
                            Options without a key of their own go into PodmanArgs=, such as PodmanArgs=--cpuset-cpus=2-3.";
-            let remark = LintRemark::new("env.systemd", LintVerdict::InvalidValue, message);
-            draft.remark(setting.bytes, remark);
+            draft.judge(setting.bytes, "env.systemd", LintVerdict::InvalidValue, message);
         }
         _ => {
             let message = "A key of podman. Its effect on latency is not judged.";
-            draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Known, message));
+            draft.pass_over(setting.bytes, LintVerdict::Known, message);
         }
     }
 }
@@ -212,7 +208,7 @@ fn judge_call_filter(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
     let message = format!(
         "Ends the program with SIGSYS, or fails with the error of SystemCallErrorNumber=, where it {what}."
     );
-    draft.remark(setting.bytes.clone(), LintRemark::new(id, LintVerdict::Harmful, message));
+    draft.judge(setting.bytes.clone(), id, LintVerdict::Harmful, message);
 }
 
 /// What is said of a program that `ExecStart=` starts by `chrt`, perhaps in a line of a shell.
@@ -274,20 +270,17 @@ fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<us
     let is_real_time = matches!(policy, Some("fifo" | "rr"));
     if let Some((.., bytes)) = last("CPUSchedulingPriority").filter(|_| !is_real_time) {
         let message = "Without CPUSchedulingPolicy=fifo or rr a priority has no effect.";
-        draft.remark(bytes.clone(), LintRemark::new("proc.policy", LintVerdict::NoEffect, message));
+        draft.judge(bytes.clone(), "proc.policy", LintVerdict::NoEffect, message);
     }
     if let Some((.., bytes)) = last("CPUSchedulingPolicy")
         .filter(|_| is_real_time && last("CPUSchedulingPriority").is_none())
     {
         let message = "Without CPUSchedulingPriority the priority is 1, below every interrupt thread: 80 to 95 for a control loop.";
-        draft.remark(
-            bytes.clone(),
-            LintRemark::new("proc.policy", LintVerdict::Incomplete, message),
-        );
+        draft.judge(bytes.clone(), "proc.policy", LintVerdict::Incomplete, message);
     }
     if let Some((.., bytes)) = last("Nice").filter(|_| is_real_time) {
         let message = "No effect on threads of a real-time policy.";
-        draft.remark(bytes.clone(), LintRemark::new("proc.policy", LintVerdict::NoEffect, message));
+        draft.judge(bytes.clone(), "proc.policy", LintVerdict::NoEffect, message);
     }
 }
 
@@ -319,7 +312,7 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
             }
             _ if has_variables => {
                 let message = "Holds a variable; it is not judged.";
-                draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Unknown, message));
+                draft.pass_over(setting.bytes, LintVerdict::Unknown, message);
             }
             "sysctl" => {
                 // A sign in front keeps a value that is larger, or smaller, already.
@@ -358,7 +351,7 @@ pub(super) fn judge_network(draft: &mut Draft<'_>) {
             settings::judge(draft, "network", &setting, Some(with_end(text, at, line)));
         } else {
             let message = "A key of the network. Its effect on latency is not judged.";
-            draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Known, message));
+            draft.pass_over(setting.bytes, LintVerdict::Known, message);
         }
     }
 }
@@ -410,10 +403,7 @@ pub(super) fn judge_irqbalance(draft: &mut Draft<'_>) {
                 let message = "A known setting. Its effect on latency is not judged.";
                 LintRemark::unjudged(LintVerdict::Known, message)
             }
-            _ => {
-                let message = "Not in the dictionary; it is not judged.";
-                LintRemark::unjudged(LintVerdict::Unknown, message)
-            }
+            _ => LintRemark::unknown(),
         };
         draft.remark(setting.bytes, remark);
     }
@@ -482,8 +472,7 @@ pub(super) fn judge_udev(draft: &mut Draft<'_>) {
                 Some(name) if is_match && !assigns && settings::is_known("udev", name) => {
                     let message =
                         "Two signs compare: the rule sets nothing. One sign sets the attribute.";
-                    let remark = LintRemark::new("env.systemd", LintVerdict::NoEffect, message);
-                    draft.remark(part.bytes, remark);
+                    draft.judge(part.bytes, "env.systemd", LintVerdict::NoEffect, message);
                 }
                 Some(name) if !is_match => {
                     let setting = PlacedSetting {
@@ -497,12 +486,11 @@ pub(super) fn judge_udev(draft: &mut Draft<'_>) {
                 _ if is_match
                     || matches!(part.key, "MODE" | "GROUP" | "OWNER" | "SYMLINK" | "TAG") =>
                 {
-                    let message = "No effect on latency.";
-                    draft.remark(part.bytes, LintRemark::unjudged(LintVerdict::Valid, message));
+                    draft.remark(part.bytes, LintRemark::plain());
                 }
                 _ => {
                     let message = "A known key of udev. Its effect on latency is not judged.";
-                    draft.remark(part.bytes, LintRemark::unjudged(LintVerdict::Known, message));
+                    draft.pass_over(part.bytes, LintVerdict::Known, message);
                 }
             }
         }

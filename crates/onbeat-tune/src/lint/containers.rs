@@ -256,7 +256,7 @@ fn is_option(word: &str) -> bool {
 }
 
 fn plain(draft: &mut Draft<'_>, bytes: Range<usize>) {
-    draft.remark(bytes, LintRemark::unjudged(LintVerdict::Valid, "No effect on latency."));
+    draft.remark(bytes, LintRemark::plain());
 }
 
 /// Whether a shell or compose fills in a value on which the verdict depends.
@@ -266,7 +266,7 @@ fn is_variable(name: &str, value: &str) -> bool {
 
 fn variable(draft: &mut Draft<'_>, bytes: Range<usize>) {
     let message = "Holds a variable; it is not judged.";
-    draft.remark(bytes, LintRemark::unjudged(LintVerdict::Unknown, message));
+    draft.pass_over(bytes, LintVerdict::Unknown, message);
 }
 
 fn judge_option(
@@ -301,7 +301,7 @@ fn judge_option(
         || (name.starts_with("ulimit.") && !settings::is_known("container", &name))
     {
         let message = "A known option. Its effect on latency is not judged.";
-        draft.remark(bytes, LintRemark::unjudged(LintVerdict::Known, message));
+        draft.pass_over(bytes, LintVerdict::Known, message);
     } else {
         settings::judge(
             draft,
@@ -393,6 +393,6 @@ fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool
         plain(draft, bytes);
     } else {
         let message = "A key of a service. Its effect on latency is not judged.";
-        draft.remark(bytes, LintRemark::unjudged(LintVerdict::Known, message));
+        draft.pass_over(bytes, LintVerdict::Known, message);
     }
 }

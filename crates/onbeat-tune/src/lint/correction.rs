@@ -30,6 +30,16 @@ impl LintRemark {
         Self { id: None, verdict, message: message.into(), instead: None }
     }
 
+    /// Words about a piece that is known not to matter.
+    pub(super) fn plain() -> Self {
+        Self::unjudged(LintVerdict::Valid, "No effect on latency.")
+    }
+
+    /// Words about a piece whose name nothing has.
+    pub(super) fn unknown() -> Self {
+        Self::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+    }
+
     /// The same with what to write in its place.
     pub(super) fn instead(self, instead: impl Into<String>) -> Self {
         Self { instead: Some(instead.into()), ..self }
@@ -76,6 +86,22 @@ impl<'t> Draft<'t> {
     pub(super) fn remark(&mut self, bytes: Range<usize>, remark: LintRemark) {
         let text = self.text[bytes.clone()].to_owned();
         self.remark_as(bytes.start, text, remark);
+    }
+
+    /// Records a judgement without a replacement.
+    pub(super) fn judge(
+        &mut self,
+        bytes: Range<usize>,
+        id: &str,
+        verdict: LintVerdict,
+        message: impl Into<String>,
+    ) {
+        self.remark(bytes, LintRemark::new(id, verdict, message));
+    }
+
+    /// Records words about a piece that no record is about.
+    pub(super) fn pass_over(&mut self, bytes: Range<usize>, verdict: LintVerdict, message: &str) {
+        self.remark(bytes, LintRemark::unjudged(verdict, message));
     }
 
     /// Records a judgement of what is called `text`, at a byte.

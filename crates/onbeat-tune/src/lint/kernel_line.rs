@@ -67,12 +67,12 @@ pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) {
     for bytes in found.replaced.into_iter().filter(|bytes| !bytes.is_empty()) {
         let message =
             "Replaced: the variable is assigned again further down, and the last value counts.";
-        draft.remark(bytes, LintRemark::new("env.bootchain", LintVerdict::NoEffect, message));
+        draft.judge(bytes, "env.bootchain", LintVerdict::NoEffect, message);
     }
     for bytes in found.unread {
         let message = "Not read: a kernel command line is one line, and the firmware of a Raspberry Pi reads the first one \
                        only. Move these words to the first line.";
-        draft.remark(bytes, LintRemark::new("env.bootchain", LintVerdict::NoEffect, message));
+        draft.judge(bytes, "env.bootchain", LintVerdict::NoEffect, message);
     }
     draft.add_others(found.others);
     if let Some(why) = found.refusal {
@@ -202,7 +202,7 @@ fn judge_one(
     if draft.text()[bytes.clone()].contains(['$', '@', '%']) {
         let message =
             "Something else is written here before the kernel reads it; it is not judged.";
-        draft.remark(bytes.clone(), LintRemark::unjudged(LintVerdict::Unknown, message));
+        draft.pass_over(bytes.clone(), LintVerdict::Unknown, message);
         return;
     }
     if parameter.wrong_name.is_some() {
@@ -265,10 +265,7 @@ fn judge_name(
     const ID: &str = "kern.cmdline_known";
     let PlacedParameter { name, bytes, .. } = parameter;
     if dictionary().is_plain(name) {
-        draft.remark(
-            bytes.clone(),
-            LintRemark::unjudged(LintVerdict::Valid, "No effect on latency."),
-        );
+        draft.remark(bytes.clone(), LintRemark::plain());
         return;
     }
     if judge_sysctl(draft, parameter) || judge_lost_piece(draft, parameter, before) {
@@ -290,9 +287,7 @@ fn judge_name(
             LintVerdict::Unknown,
             "Not in the dictionary. The kernel ignores a module's parameter that does not exist without a message.",
         ),
-        None => {
-            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
-        }
+        None => LintRemark::unknown(),
     };
     draft.remark(bytes.clone(), remark);
 }
@@ -314,12 +309,10 @@ fn judge_sysctl(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
                    it needs the prefix sysctl. (since Linux 5.8).";
     let written = format!("sysctl.{name}={value}");
     let mut remark = LintRemark::new("kern.cmdline_known", LintVerdict::NoEffect, message);
-    if settings::remark("sysctl", name, value).verdict.is_problem() {
-        draft.remark(bytes.clone(), remark);
-        return true;
+    if !settings::remark("sysctl", name, value).verdict.is_problem() {
+        draft.replace(bytes.clone(), &written);
+        remark = remark.instead(written);
     }
-    draft.replace(bytes.clone(), &written);
-    remark = remark.instead(written);
     draft.remark(bytes.clone(), remark);
     true
 }
@@ -336,8 +329,7 @@ fn judge_lost_piece(
         return false;
     }
     let message = "A blank ends the list in front of it: the kernel does not read these CPUs and passes the word to init.";
-    let remark = LintRemark::new("kern.cmdline_known", LintVerdict::NoEffect, message);
-    draft.remark(parameter.bytes.clone(), remark);
+    draft.judge(parameter.bytes.clone(), "kern.cmdline_known", LintVerdict::NoEffect, message);
     true
 }
 
@@ -574,10 +566,8 @@ fn apply_relation(
         Some(add) => Some(format!("{written} {add}")),
         None => relation.instead.clone(),
     };
-    draft.remark(
-        parameter.bytes.clone(),
-        LintRemark { id, verdict: relation.verdict, message: relation.says.clone(), instead },
-    );
+    let (verdict, message) = (relation.verdict, relation.says.clone());
+    draft.remark(parameter.bytes.clone(), LintRemark { id, verdict, message, instead });
 }
 
 /// Parameters that may be given several times: the kernel or init takes each.
@@ -682,8 +672,7 @@ fn judge_later_list(
         "Other CPUs than {written}: of two for the same purpose the kernel keeps the first, ignores this one and logs \
          \"nohz_full= must match isolcpus=\"."
     );
-    let remark = LintRemark::new(id, LintVerdict::Contradiction, message);
-    draft.remark(parameter.bytes.clone(), remark);
+    draft.judge(parameter.bytes.clone(), id, LintVerdict::Contradiction, message);
     false
 }
 
@@ -715,10 +704,7 @@ fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     }
 
     let message = format!("Puts all interrupts on one CPU: list all CPUs except {isolated}.");
-    draft.remark(
-        affinity.bytes.clone(),
-        LintRemark::new("irq.default", LintVerdict::Discouraged, message),
-    );
+    draft.judge(affinity.bytes.clone(), "irq.default", LintVerdict::Discouraged, message);
 }
 
 fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
@@ -736,7 +722,6 @@ fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
             ),
             _ => continue,
         };
-        let remark = LintRemark::new(id, LintVerdict::Contradiction, message);
-        draft.remark(parameter.bytes.clone(), remark);
+        draft.judge(parameter.bytes.clone(), id, LintVerdict::Contradiction, message);
     }
 }

@@ -114,15 +114,13 @@ fn judge_the_rest(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
             continue;
         }
         let finding = if PLAIN.contains(&name) {
-            LintRemark::unjudged(
-                LintVerdict::Valid,
-                "No effect on latency, or judged by what is in it.",
-            )
+            let message = "No effect on latency, or judged by what is in it.";
+            LintRemark::unjudged(LintVerdict::Valid, message)
         } else if KNOWN.contains(&name) {
             let message = "An element of libvirt. Its effect on latency is not judged.";
             LintRemark::unjudged(LintVerdict::Known, message)
         } else {
-            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+            LintRemark::unknown()
         };
         remark(draft, node, finding);
     }
@@ -147,6 +145,17 @@ pub(super) fn remark(draft: &mut Draft<'_>, node: Node<'_, '_>, remark: LintRema
     let text = &draft.text()[range.clone()];
     let tag_end = text.find('>').map_or(text.len(), |end| end + 1);
     draft.remark(range.start..range.start + tag_end, remark);
+}
+
+/// The same without a replacement.
+pub(super) fn judge_node(
+    draft: &mut Draft<'_>,
+    node: Node<'_, '_>,
+    id: &str,
+    verdict: LintVerdict,
+    message: impl Into<String>,
+) {
+    remark(draft, node, LintRemark::new(id, verdict, message));
 }
 
 /// Replaces the value of an attribute in the corrected text.
@@ -208,24 +217,14 @@ pub(super) fn missing(
 fn judge_accelerator(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     let kind = domain.attribute("type").unwrap_or_default();
     if kind == "kvm" {
-        return remark(
-            draft,
-            domain,
-            LintRemark::new(
-                "vmm.accel",
-                LintVerdict::Valid,
-                "Valid; the guest runs on the processor itself.",
-            ),
-        );
+        let message = "Valid; the guest runs on the processor itself.";
+        return judge_node(draft, domain, "vmm.accel", LintVerdict::Valid, message);
     }
 
     let message =
         "Not run by KVM: an emulated processor takes milliseconds where KVM takes microseconds.";
-    remark(
-        draft,
-        domain,
-        LintRemark::new("vmm.accel", LintVerdict::Harmful, message).instead("<domain type='kvm'>"),
-    );
+    let finding = LintRemark::new("vmm.accel", LintVerdict::Harmful, message);
+    remark(draft, domain, finding.instead("<domain type='kvm'>"));
     replace_attribute(draft, domain, "type", "kvm");
 }
 
@@ -262,11 +261,8 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
                 } else {
                     "<cpu mode='host-passthrough'>"
                 };
-                remark(
-                    draft,
-                    cpu,
-                    LintRemark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(instead),
-                );
+                let finding = LintRemark::new("vmm.cpu", LintVerdict::Discouraged, message);
+                remark(draft, cpu, finding.instead(instead));
                 replace_attribute(draft, cpu, "mode", "host-passthrough");
             }
             let invariant = children(cpu, "feature")
@@ -379,12 +375,8 @@ fn judge_interfaces(draft: &mut Draft<'_>, devices: Node<'_, '_>, is_x86: bool) 
         };
         if model.attribute("type").is_some_and(|kind| EMULATED_INTERFACES.contains(&kind)) {
             let message = "Emulated register by register: several exits for each frame.";
-            remark(
-                draft,
-                model,
-                LintRemark::new("vmm.nic", LintVerdict::Discouraged, message)
-                    .instead("<model type='virtio'/>"),
-            );
+            let finding = LintRemark::new("vmm.nic", LintVerdict::Discouraged, message);
+            remark(draft, model, finding.instead("<model type='virtio'/>"));
             replace_attribute(draft, model, "type", "virtio");
         }
     }
@@ -403,7 +395,7 @@ fn judge_timers(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         } else {
             continue;
         };
-        remark(draft, timer, LintRemark::new(id, verdict, message));
+        judge_node(draft, timer, id, verdict, message);
     }
 }
 
@@ -412,11 +404,11 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
 
     for node in children(devices, "hostdev") {
         let message = "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs.";
-        remark(draft, node, LintRemark::new("vmm.vfio", LintVerdict::Valid, message));
+        judge_node(draft, node, "vmm.vfio", LintVerdict::Valid, message);
     }
     for node in devices.children().filter(|node| is_needless(*node)) {
         let message = "A device that a control system does not need.";
-        remark(draft, node, LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message));
+        judge_node(draft, node, "vmm.minimal", LintVerdict::Discouraged, message);
     }
 
     let blocking = children(devices, "serial").chain(children(devices, "console"));
@@ -424,7 +416,7 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
         blocking.filter(|node| matches!(node.attribute("type"), Some("pipe" | "file" | "stdio")))
     {
         let message = "Where the reader of the guest's console stops, the vCPU that prints stops.";
-        remark(draft, node, LintRemark::new("vmm.serial_log", LintVerdict::Discouraged, message));
+        judge_node(draft, node, "vmm.serial_log", LintVerdict::Discouraged, message);
     }
 }
 
@@ -452,7 +444,7 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     let bus = child(disk, "target").and_then(|target| target.attribute("bus"));
     if matches!(bus, Some("ide" | "sata")) {
         let message = "An emulated controller: several exits for each access. bus='virtio' has fewer; the guest's disks change their names.";
-        remark(draft, disk, LintRemark::new("vmm.disk", LintVerdict::Discouraged, message));
+        judge_node(draft, disk, "vmm.disk", LintVerdict::Discouraged, message);
     }
     let Some(driver) = child(disk, "driver") else {
         let message = "Writes go through the host's page cache and its worker threads.";
@@ -462,7 +454,7 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     if driver.attribute("type") == Some("qcow2") {
         let message =
             "The image allocates blocks while the guest writes: a raw image or a volume does not.";
-        remark(draft, driver, LintRemark::new("vmm.disk", LintVerdict::Discouraged, message));
+        judge_node(draft, driver, "vmm.disk", LintVerdict::Discouraged, message);
     }
 
     // Native I/O needs a file that is opened without the host's cache: QEMU refuses it with another
@@ -488,7 +480,7 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
             draft.insert(last.range().end, format!(" {xml}"));
         }
     }
-    remark(draft, driver, LintRemark::new("vmm.disk", LintVerdict::Incomplete, message));
+    judge_node(draft, driver, "vmm.disk", LintVerdict::Incomplete, message);
 }
 
 /// libvirt adds a balloon where the definition has none.
@@ -501,11 +493,8 @@ fn judge_balloon(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
             insert_child(draft, devices, NONE);
         }
         Some(balloon) if balloon.attribute("model") != Some("none") => {
-            remark(
-                draft,
-                balloon,
-                LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message).instead(NONE),
-            );
+            let finding = LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message);
+            remark(draft, balloon, finding.instead(NONE));
             draft.replace(balloon.range(), NONE);
         }
         Some(_) => {}

@@ -6,7 +6,7 @@ use roxmltree::Node;
 
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
-use super::libvirt::{child, children, missing, remark, replace_attribute};
+use super::libvirt::{child, children, judge_node, missing, remark, replace_attribute};
 use crate::cpu_list::CpuList;
 
 /// The highest priority of a user's thread: above are only the kernel's own guards.
@@ -58,16 +58,12 @@ fn vcpu_pins(draft: &mut Draft<'_>, tune: Option<Node<'_, '_>>) -> BTreeMap<u32,
         let (Some(vcpu), Some(cpus)) = (number_of(pin, "vcpu"), cpus_of(pin)) else { continue };
         if cpus.iter().count() > 1 {
             let message = "The vCPU moves between several host CPUs: give it one.";
-            remark(draft, pin, LintRemark::new("host.vcpu_pin", LintVerdict::Incomplete, message));
+            judge_node(draft, pin, "host.vcpu_pin", LintVerdict::Incomplete, message);
         }
         if let Some((other, _)) = pins.iter().find(|(_, known)| known.meets(&cpus)) {
             let message =
                 format!("vCPU {other} has this host CPU too: each stops while the other runs.");
-            remark(
-                draft,
-                pin,
-                LintRemark::new("host.vcpu_pin", LintVerdict::Contradiction, message),
-            );
+            judge_node(draft, pin, "host.vcpu_pin", LintVerdict::Contradiction, message);
         }
         pins.insert(vcpu, cpus);
     }
@@ -108,11 +104,7 @@ fn judge_sets(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
                     "\"{}\" is not a set of CPUs: libvirt refuses the definition.",
                     node.attribute(name).unwrap_or_default()
                 );
-                remark(
-                    draft,
-                    node,
-                    LintRemark::new("host.vcpu_pin", LintVerdict::InvalidValue, message),
-                );
+                judge_node(draft, node, "host.vcpu_pin", LintVerdict::InvalidValue, message);
             }
         }
     }
@@ -148,11 +140,7 @@ fn judge_emulator(
             let message = format!(
                 "Shares the host CPU of vCPU {vcpu}, which stops while QEMU's other threads run."
             );
-            remark(
-                draft,
-                *element,
-                LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message),
-            );
+            judge_node(draft, *element, "host.emulator_pin", LintVerdict::Harmful, message);
         }
     }
 
@@ -162,8 +150,7 @@ fn judge_emulator(
             "Host CPUs {cpus} for all vCPUs together and for QEMU's other threads: vCPU 0's CPU is one of theirs. Give each vCPU \
              a vcpupin, and QEMU's other threads an emulatorpin elsewhere."
         );
-        let finding = LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message);
-        remark(draft, vcpu, finding);
+        judge_node(draft, vcpu, "host.emulator_pin", LintVerdict::Harmful, message);
     }
     if !elements.iter().any(|element| element.has_tag_name("emulatorpin")) {
         let message = "QEMU's main loop and its workers may run on the host CPUs of the vCPUs.";
@@ -191,22 +178,15 @@ fn judge_policies(
             let message = format!(
                 "vCPU {vcpu} has this policy but no host CPU of its own: it starves everything else on its CPU."
             );
-            remark(
-                draft,
-                policy,
-                LintRemark::new("host.vcpu_prio", LintVerdict::Incomplete, message),
-            );
+            judge_node(draft, policy, "host.vcpu_prio", LintVerdict::Incomplete, message);
         }
     }
 
     for policy in tune.iter().flat_map(|tune| children(*tune, "emulatorsched")).filter(is_real_time)
     {
         let message = "QEMU's main loop and its workers then precede the host's kernel threads.";
-        remark(
-            draft,
-            policy,
-            LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message).instead(""),
-        );
+        let finding = LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message);
+        remark(draft, policy, finding.instead(""));
         draft.remove(policy.range());
     }
     if !is_any {
@@ -220,12 +200,8 @@ fn judge_policies(
 fn judge_priority(draft: &mut Draft<'_>, policy: Node<'_, '_>) {
     if number_of(policy, "priority").is_some_and(|priority| priority > HIGHEST_PRIORITY) {
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
-        remark(
-            draft,
-            policy,
-            LintRemark::new("kthread.migration", LintVerdict::Harmful, message)
-                .instead("priority='1'"),
-        );
+        let finding = LintRemark::new("kthread.migration", LintVerdict::Harmful, message);
+        remark(draft, policy, finding.instead("priority='1'"));
         replace_attribute(draft, policy, "priority", "1");
     }
 }

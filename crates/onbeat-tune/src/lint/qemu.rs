@@ -123,7 +123,7 @@ const KNOWN: [&str; 36] = [
 fn judge_the_rest(draft: &mut Draft<'_>, command: &QemuCommand) {
     for word in &command.unset {
         let message = "May hold any option: it is not judged, and no option is called missing.";
-        draft.remark(word.bytes.clone(), LintRemark::unjudged(LintVerdict::Unknown, message));
+        draft.pass_over(word.bytes.clone(), LintVerdict::Unknown, message);
     }
     for option in &command.options {
         if draft.is_judged(&option.bytes) {
@@ -131,12 +131,12 @@ fn judge_the_rest(draft: &mut Draft<'_>, command: &QemuCommand) {
         }
         let name = option.name.as_str();
         let remark = if PLAIN.contains(&name) {
-            LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.")
+            LintRemark::plain()
         } else if KNOWN.contains(&name) {
             let message = "An option of QEMU. Its effect on latency is not judged.";
             LintRemark::unjudged(LintVerdict::Known, message)
         } else {
-            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+            LintRemark::unknown()
         };
         draft.remark(option.bytes.clone(), remark);
     }
@@ -251,10 +251,8 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
 
     if let Some(word) = chrt.and_then(|at| priority(&command.before[at + 1..])) {
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
-        draft.remark(
-            word.bytes.clone(),
-            LintRemark::new("kthread.migration", LintVerdict::Harmful, message).instead("1"),
-        );
+        let remark = LintRemark::new("kthread.migration", LintVerdict::Harmful, message);
+        draft.remark(word.bytes.clone(), remark.instead("1"));
     }
     add_instructions(draft, command, additions);
 }
@@ -279,16 +277,10 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
 
     let message = "No thread of a vCPU has a host CPU of its own.";
     let how = "taskset -cp CPU TID and chrt -f -p 1 TID for each thread CPU N/KVM";
-    let at = command.start();
-    draft.remark_as(
-        at,
-        "vCPU threads",
-        LintRemark::new("host.vcpu_pin", LintVerdict::Missing, message).instead(how),
-    );
-    additions.comments.push(format!("After the start: {how},"));
-    additions
-        .comments
-        .push("and taskset -cp HOUSEKEEPING TID for all other threads of QEMU.".to_owned());
+    let remark = LintRemark::new("host.vcpu_pin", LintVerdict::Missing, message).instead(how);
+    draft.remark_as(command.start(), "vCPU threads", remark);
+    let others = "and taskset -cp HOUSEKEEPING TID for all other threads of QEMU.";
+    additions.comments.extend([format!("After the start: {how},"), others.to_owned()]);
 }
 
 fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
@@ -297,8 +289,8 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     let by_option = command.all(&["accel"]).next();
     let kvm = "Valid; the guest runs on the processor itself.";
     let accelerator = by_option.map(QemuOption::head).or_else(|| command.key(&MACHINE, "accel"));
-    let option =
-        by_option.or_else(|| command.last(&MACHINE)).or_else(|| command.last(&["enable-kvm"]));
+    let by_old_option = command.last(&["enable-kvm"]);
+    let option = by_option.or_else(|| command.last(&MACHINE)).or(by_old_option);
     match (accelerator, option) {
         (Some(name), Some(option)) if !name.starts_with("kvm") => {
             let message = "Emulates the processor: milliseconds where KVM takes microseconds.";
@@ -307,16 +299,12 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
             draft.remark(option.bytes.clone(), remark);
         }
         (Some(_), Some(option)) => {
-            draft.remark(
-                option.bytes.clone(),
-                LintRemark::new("vmm.accel", LintVerdict::Valid, kvm),
-            );
+            draft.judge(option.bytes.clone(), "vmm.accel", LintVerdict::Valid, kvm);
         }
-        _ => match command.last(&["enable-kvm"]) {
-            Some(option) => draft.remark(
-                option.bytes.clone(),
-                LintRemark::new("vmm.accel", LintVerdict::Valid, kvm),
-            ),
+        _ => match by_old_option {
+            Some(option) => {
+                draft.judge(option.bytes.clone(), "vmm.accel", LintVerdict::Valid, kvm);
+            }
             // A program of this name takes KVM by itself (system/vl.c).
             None if command.program.as_ref().is_some_and(|word| word.text.ends_with("kvm")) => {}
             None => {
@@ -358,15 +346,15 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
     let vcpus =
         |option: &QemuOption| option.key("cpus").unwrap_or(option.head()).parse::<u32>().ok();
     let message = "The guest has one vCPU: its loop shares it with everything else in the guest. Two need a second host CPU.";
+    let two = "-smp 2,sockets=1,cores=2,threads=1";
     match smp {
         None => {
             let remark = LintRemark::new("vmm.smp", LintVerdict::Missing, message);
-            missing(draft, command, "-smp 2,sockets=1,cores=2,threads=1", remark, additions);
+            missing(draft, command, two, remark, additions);
         }
         Some(option) if vcpus(option) == Some(1) => {
             let remark = LintRemark::new("vmm.smp", LintVerdict::Discouraged, message);
-            draft
-                .remark(option.bytes.clone(), remark.instead("-smp 2,sockets=1,cores=2,threads=1"));
+            draft.remark(option.bytes.clone(), remark.instead(two));
         }
         Some(_) => {}
     }
@@ -379,13 +367,8 @@ fn judge_model(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Add
     match command.last(&["cpu"]) {
         None => {
             let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer, paravirtual locks.";
-            missing(
-                draft,
-                command,
-                &wanted,
-                LintRemark::new("vmm.cpu", LintVerdict::Missing, message),
-                additions,
-            );
+            let remark = LintRemark::new("vmm.cpu", LintVerdict::Missing, message);
+            missing(draft, command, &wanted, remark, additions);
         }
         Some(option) if !["host", "max"].contains(&option.head()) => {
             let message = "A model without the features of the host's processor.";
@@ -417,18 +400,14 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption, wanted: &[&str
     };
     let lacking: Vec<_> = wanted.iter().filter(|feature| !has(feature)).copied().collect();
     if lacking.is_empty() {
-        draft
-            .remark(option.bytes.clone(), LintRemark::new("vmm.cpu", LintVerdict::Valid, "Valid."));
-        return;
+        return draft.judge(option.bytes.clone(), "vmm.cpu", LintVerdict::Valid, "Valid.");
     }
 
     let message = format!("Add {}.", lacking.join(","));
     let instead = format!("-cpu {value},{}", lacking.join(","));
     draft.replace(option.bytes.clone(), instead.clone());
-    draft.remark(
-        option.bytes.clone(),
-        LintRemark::new("vmm.cpu", LintVerdict::Incomplete, message).instead(instead),
-    );
+    let remark = LintRemark::new("vmm.cpu", LintVerdict::Incomplete, message);
+    draft.remark(option.bytes.clone(), remark.instead(instead));
 }
 
 /// Models of network interfaces that are emulated register by register.
@@ -441,10 +420,7 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
         if option.name == "device" && model == "vfio-pci" {
             let message = "Valid; the guest has the device itself. Its IOMMU group must hold no other device that the host needs, and its \
                            interrupts belong on the vCPU's host CPU.";
-            draft.remark(
-                option.bytes.clone(),
-                LintRemark::new("vmm.vfio", LintVerdict::Valid, message),
-            );
+            draft.judge(option.bytes.clone(), "vmm.vfio", LintVerdict::Valid, message);
         }
         if !EMULATED_INTERFACES.contains(&model.as_str()) {
             continue;
@@ -480,10 +456,7 @@ fn judge_disks(draft: &mut Draft<'_>, command: &QemuCommand) {
     for option in command.all(&["drive"]).filter(is_disk) {
         if option.key("format") == Some("qcow2") {
             let message = "The image allocates blocks while the guest writes: a raw image or a volume does not.";
-            draft.remark(
-                option.bytes.clone(),
-                LintRemark::new("vmm.disk", LintVerdict::Discouraged, message),
-            );
+            draft.judge(option.bytes.clone(), "vmm.disk", LintVerdict::Discouraged, message);
         }
 
         let wanted = [("cache", ",cache=none"), ("aio", ",aio=native")];
@@ -529,19 +502,13 @@ fn judge_devices(draft: &mut Draft<'_>, command: &QemuCommand) {
             }
             _ => continue,
         };
-        draft.remark(
-            option.bytes.clone(),
-            LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message),
-        );
+        draft.judge(option.bytes.clone(), "vmm.minimal", LintVerdict::Discouraged, message);
     }
 
     let shows = command.all(&["vga", "display", "usbdevice", "soundhw", "audiodev"]);
     for option in shows.filter(|option| option.value() != "none") {
         let message = "A device that a control system does not need.";
-        draft.remark(
-            option.bytes.clone(),
-            LintRemark::new("vmm.minimal", LintVerdict::Discouraged, message),
-        );
+        draft.judge(option.bytes.clone(), "vmm.minimal", LintVerdict::Discouraged, message);
     }
 
     let serial = command.last(&["serial"]);
@@ -583,9 +550,7 @@ fn judge_old_options(draft: &mut Draft<'_>, command: &QemuCommand, additions: &m
         if !instead.is_empty() {
             additions.option(instead);
         }
-        draft.remark(
-            option.bytes.clone(),
-            LintRemark::new(id, LintVerdict::Deprecated, message).instead(instead),
-        );
+        let remark = LintRemark::new(id, LintVerdict::Deprecated, message);
+        draft.remark(option.bytes.clone(), remark.instead(instead));
     }
 }

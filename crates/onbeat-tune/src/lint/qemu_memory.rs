@@ -25,10 +25,8 @@ pub(super) fn judge(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
     }
     for option in command.all(&["mem-prealloc", "mem-path"]) {
         let message = "The older spelling of a memory backend with prealloc=on.";
-        draft.remark(
-            option.bytes.clone(),
-            LintRemark::new(ID, LintVerdict::Deprecated, message).instead(""),
-        );
+        let remark = LintRemark::new(ID, LintVerdict::Deprecated, message);
+        draft.remark(option.bytes.clone(), remark.instead(""));
         draft.remove(option.bytes.clone());
     }
 
@@ -91,10 +89,8 @@ fn judge_unattached(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Opti
     );
     let instead =
         format!("-object {} -machine memory-backend={id}", backend_argument(id, guest_mib));
-    draft.remark(
-        backend.bytes.clone(),
-        LintRemark::new(ID, LintVerdict::NoEffect, message).instead(instead),
-    );
+    let remark = LintRemark::new(ID, LintVerdict::NoEffect, message);
+    draft.remark(backend.bytes.clone(), remark.instead(instead));
 }
 
 fn attach(
@@ -141,10 +137,7 @@ fn judge_size(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64
     {
         let message =
             format!("The backend has {size} MiB and -m {guest} MiB: QEMU refuses to start.");
-        draft.remark(
-            backend.bytes.clone(),
-            LintRemark::new(ID, LintVerdict::Contradiction, message),
-        );
+        draft.judge(backend.bytes.clone(), ID, LintVerdict::Contradiction, message);
     }
     if backend.key("prealloc") != Some("on") {
         let message = "Pages are provided at their first use, and the vCPU waits for them.";

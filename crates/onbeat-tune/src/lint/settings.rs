@@ -131,7 +131,7 @@ pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
         };
     }
     if DICTIONARY.plain.iter().any(|names| names.has(table, name)) {
-        return LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.");
+        return LintRemark::plain();
     }
     if is_listed(table, name) {
         let message = "A known setting. Its effect on latency is not judged.";
@@ -142,9 +142,7 @@ pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
             let message = format!("No such setting is known; {similar} is.");
             LintRemark::new("kern.cmdline_known", LintVerdict::Misspelt, message)
         }
-        None => {
-            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
-        }
+        None => LintRemark::unknown(),
     }
 }
 
