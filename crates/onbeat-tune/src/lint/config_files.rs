@@ -37,6 +37,31 @@ fn assignment(at: usize, line: &str) -> Option<PlacedSetting<'_>> {
     Some(PlacedSetting { name: name.trim().to_owned(), value, bytes, value_bytes })
 }
 
+/// The settings of lines with sections between them, each with its section and its line; says of
+/// every other line that it is none.
+fn in_sections<'t>(
+    draft: &mut Draft<'t>,
+    lines: impl Iterator<Item = (usize, &'t str)>,
+) -> Vec<(&'t str, PlacedSetting<'t>, Range<usize>)> {
+    let mut section = "";
+    let mut settings = Vec::new();
+    for (at, line) in lines {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            section = name;
+            continue;
+        }
+        match assignment(at, line) {
+            Some(setting) => settings.push((section, setting, with_end(draft.text(), at, line))),
+            None => unknown_line(draft, at, line),
+        }
+    }
+    settings
+}
+
 /// Judges a file of `sysctl.d`, of which the last value of a name counts.
 pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
     let text = draft.text();
@@ -112,35 +137,22 @@ fn is_read_in(section: &str, name: &str) -> bool {
 
 /// Judges a unit of systemd, or a drop-in of one.
 pub(super) fn judge_unit(draft: &mut Draft<'_>) {
-    let text = draft.text();
-    let mut section = String::new();
     let mut set: Vec<(String, String, Range<usize>)> = Vec::new();
     let mut continues = false;
-    for (at, line) in numbered_lines(text) {
-        let trimmed = line.trim();
-        let is_rest = std::mem::replace(&mut continues, trimmed.ends_with('\\'));
-        if is_rest || trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+    let lines = numbered_lines(draft.text())
+        .filter(|(_, line)| !std::mem::replace(&mut continues, line.trim().ends_with('\\')));
+    for (section, setting, line) in in_sections(draft, lines) {
+        if matches!(section, "Container" | "Pod") {
+            judge_quadlet(draft, section, setting);
             continue;
         }
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            name.clone_into(&mut section);
-            continue;
-        }
-        let Some(setting) = assignment(at, line) else {
-            unknown_line(draft, at, line);
-            continue;
-        };
-        if matches!(section.as_str(), "Container" | "Pod") {
-            judge_quadlet(draft, &section, setting);
-            continue;
-        }
-        if setting.name == "SystemCallFilter" && is_read_in(&section, &setting.name) {
+        if setting.name == "SystemCallFilter" && is_read_in(section, &setting.name) {
             judge_call_filter(draft, &setting);
             continue;
         }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
         let is_process = settings::is_known("unit", &setting.name) || setting.name == "CPUAffinity";
-        if is_process && !is_read_in(&section, &setting.name) {
+        if is_process && !is_read_in(section, &setting.name) {
             let message = format!("systemd ignores it in [{section}]: it belongs in [Service].");
             draft.judge(setting.bytes.clone(), "env.systemd", LintVerdict::NoEffect, message);
         } else if setting.name == "CPUAffinity" {
@@ -150,7 +162,7 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
         } else if setting.name.starts_with("X-") {
             draft.remark(setting.bytes.clone(), LintRemark::plain());
         } else {
-            settings::judge(draft, "unit", &setting, Some(with_end(text, at, line)));
+            settings::judge(draft, "unit", &setting, Some(line));
         }
     }
     judge_unit_as_a_whole(draft, &set);
@@ -287,22 +299,9 @@ fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<us
 /// Judges a profile of TuneD.
 pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
     let text = draft.text();
-    let mut section = String::new();
-    for (at, line) in numbered_lines(text) {
-        let trimmed = line.trim();
-        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            name.clone_into(&mut section);
-            continue;
-        }
-        let Some(mut setting) = assignment(at, line) else {
-            unknown_line(draft, at, line);
-            continue;
-        };
+    for (section, mut setting, line) in in_sections(draft, numbered_lines(text)) {
         let has_variables = setting.value.contains("${");
-        match section.as_str() {
+        match section {
             "bootloader" if setting.name.starts_with("cmdline") => {
                 // `+` and `-` in front add to what other profiles have.
                 let sign = usize::from(setting.value.starts_with(['+', '-']));
@@ -319,7 +318,7 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
                 let sign = usize::from(setting.value.starts_with(['<', '>']));
                 setting.value = &setting.value[sign..];
                 setting.value_bytes.start += sign;
-                settings::judge(draft, "sysctl", &setting, Some(with_end(text, at, line)));
+                settings::judge(draft, "sysctl", &setting, Some(line));
             }
             _ => {
                 setting.name = format!("{section}.{}", setting.name);
@@ -331,24 +330,11 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
 
 /// Judges a `.link` file of systemd or a keyfile of NetworkManager.
 pub(super) fn judge_network(draft: &mut Draft<'_>) {
-    let text = draft.text();
-    let mut section = "";
-    for (at, line) in numbered_lines(text) {
-        let trimmed = line.trim();
-        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            section = name;
-            continue;
-        }
-        let Some(mut setting) = assignment(at, line) else {
-            unknown_line(draft, at, line);
-            continue;
-        };
+    let lines = numbered_lines(draft.text());
+    for (section, mut setting, line) in in_sections(draft, lines) {
         setting.name = format!("{section}.{}", setting.name);
         if settings::is_known("network", &setting.name) {
-            settings::judge(draft, "network", &setting, Some(with_end(text, at, line)));
+            settings::judge(draft, "network", &setting, Some(line));
         } else {
             let message = "A key of the network. Its effect on latency is not judged.";
             draft.pass_over(setting.bytes, LintVerdict::Known, message);
