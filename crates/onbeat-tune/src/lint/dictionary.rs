@@ -1,5 +1,5 @@
 //! The kernel parameters that are judged, `kernel_parameters.toml`, and the names of all others,
-//! `kernel_parameter_names.txt`.
+//! `kernel_parameter_names.txt`; what an entry is, here and in `settings.toml`.
 
 use std::sync::LazyLock;
 
@@ -8,17 +8,24 @@ use serde::Deserialize;
 use super::correction::LintRemark;
 use super::finding::LintVerdict;
 
-/// What is known of a parameter, perhaps with certain values only.
+/// What is known of a parameter or a setting, perhaps with certain values only.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ParameterEntry {
-    name: String,
+pub(super) struct DictionaryEntry {
+    /// Of a setting, the kind of file that has it.
+    #[serde(default)]
+    pub(super) table: String,
+    pub(super) name: String,
     #[serde(default)]
     values: Vec<String>,
+    #[serde(default)]
+    below: Option<i64>,
+    #[serde(default)]
+    above: Option<i64>,
     #[serde(default = "valid")]
     pub(super) verdict: LintVerdict,
     pub(super) id: String,
-    says: String,
+    pub(super) says: String,
     /// Is written into the corrected line.
     #[serde(default)]
     pub(super) instead: Option<String>,
@@ -31,7 +38,24 @@ const fn valid() -> LintVerdict {
     LintVerdict::Valid
 }
 
-impl ParameterEntry {
+impl DictionaryEntry {
+    /// Whether it is about this value.
+    pub(super) fn is_about(&self, value: &str) -> bool {
+        // A capability has a prefix or none, in any case.
+        let capital = value.to_ascii_uppercase();
+        let value = match self.name.as_str() {
+            "cap_add" => capital.trim_start_matches("CAP_"),
+            _ => value,
+        };
+        // Of `soft:hard` the soft limit counts.
+        let first = value.split(':').next().unwrap_or(value);
+        let is_limit = self.name.starts_with("Limit") || self.name.starts_with("ulimit.");
+        let number = || first.parse::<i64>().ok();
+        (fits(&self.values, value) || is_limit && fits(&self.values, first))
+            && self.below.is_none_or(|limit| number().is_some_and(|number| number < limit))
+            && self.above.is_none_or(|limit| number().is_some_and(|number| number > limit))
+    }
+
     /// The judgement of this parameter with a value.
     pub(super) fn remark(&self, value: &str) -> LintRemark {
         let fill = |text: &String| text.replace("{value}", value);
@@ -111,7 +135,7 @@ struct MeantName {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LintDictionary {
-    parameter: Vec<ParameterEntry>,
+    parameter: Vec<DictionaryEntry>,
     known: Vec<KnownNames>,
     plain: Vec<KnownNames>,
     meant: Vec<MeantName>,
@@ -133,8 +157,8 @@ pub(super) fn dictionary() -> &'static LintDictionary {
 impl LintDictionary {
     /// Returns what is known of a parameter with this value; a parameter without value has an empty
     /// one.
-    pub(super) fn entry(&self, name: &str, value: &str) -> Option<&ParameterEntry> {
-        self.parameter.iter().find(|entry| is_name(&entry.name, name) && fits(&entry.values, value))
+    pub(super) fn entry(&self, name: &str, value: &str) -> Option<&DictionaryEntry> {
+        self.parameter.iter().find(|entry| is_name(&entry.name, name) && entry.is_about(value))
     }
 
     /// Whether a parameter exists, though nothing is said of it.
@@ -168,13 +192,19 @@ impl LintDictionary {
             4..6 => 1,
             _ => 2,
         };
-        let distance = |known: &str| strsim::damerau_levenshtein(known, name);
-        let nearest = self
-            .known_names()
-            .filter(|known| !known.ends_with('.'))
-            .min_by_key(|known| distance(known))?;
-        (distance(nearest) <= most).then_some(nearest)
+        nearest(self.known_names().filter(|known| !known.ends_with('.')), name, most)
     }
+}
+
+/// The name that is nearest to another one, where they differ by that many letters at most.
+pub(super) fn nearest<'n>(
+    names: impl Iterator<Item = &'n str>,
+    name: &str,
+    most: usize,
+) -> Option<&'n str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(known, name);
+    let nearest = names.min_by_key(|known| distance(known))?;
+    (distance(nearest) <= most).then_some(nearest)
 }
 
 /// The names that the kernel's documentation has.

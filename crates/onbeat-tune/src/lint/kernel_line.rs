@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::LintSubject;
 use super::correction::{Draft, LintRemark};
-use super::dictionary::{CpuRelation, ParameterEntry, ParameterRelation, dictionary};
+use super::dictionary::{CpuRelation, DictionaryEntry, ParameterRelation, dictionary};
 use super::finding::LintVerdict;
 use super::kernel_cpus::{self, IsolatedCpus, KernelCpus};
 use super::kernel_text::{self, AddedAt, LineStretch};
@@ -242,7 +242,7 @@ fn judge_wrong_name(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: 
         _ if *has_value => Some(format!("{name}={value}")),
         _ => Some(name.clone()),
     };
-    let is_valid = |entry: &ParameterEntry| entry.verdict == LintVerdict::Valid;
+    let is_valid = |entry: &DictionaryEntry| entry.verdict == LintVerdict::Valid;
     let is_good = name == "isolcpus"
         || (dictionary().entry(name, value).is_some_and(is_valid)
             && (!CPU_LISTS.contains(&name.as_str()) || list_error(name, value).is_none()));

@@ -6,54 +6,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::correction::{Draft, LintRemark};
+use super::dictionary::{DictionaryEntry, nearest};
 use super::finding::LintVerdict;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SettingEntry {
-    table: String,
-    name: String,
-    #[serde(default)]
-    values: Vec<String>,
-    #[serde(default)]
-    below: Option<i64>,
-    #[serde(default)]
-    above: Option<i64>,
-    #[serde(default = "valid")]
-    verdict: LintVerdict,
-    id: String,
-    says: String,
-    #[serde(default)]
-    instead: Option<String>,
-    #[serde(default)]
-    better: Option<String>,
-}
-
-const fn valid() -> LintVerdict {
-    LintVerdict::Valid
-}
-
-impl SettingEntry {
-    fn is_about(&self, value: &str) -> bool {
-        // A capability has a prefix or none, in any case.
-        let capital = value.to_ascii_uppercase();
-        let value = match self.name.as_str() {
-            "cap_add" => capital.trim_start_matches("CAP_"),
-            _ => value,
-        };
-        // Of `soft:hard` the soft limit counts.
-        let is_limit = self.name.starts_with("Limit") || self.name.starts_with("ulimit.");
-        let soft = value.split(':').next().filter(|_| is_limit).unwrap_or(value);
-        let is = |known: &String| match known.strip_suffix('*') {
-            Some(start) => value.starts_with(start),
-            None => known == value || known == soft,
-        };
-        let number = || value.split(':').next().and_then(|number| number.parse::<i64>().ok());
-        (self.values.is_empty() || self.values.iter().any(is))
-            && self.below.is_none_or(|limit| number().is_some_and(|number| number < limit))
-            && self.above.is_none_or(|limit| number().is_some_and(|number| number > limit))
-    }
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +30,7 @@ impl SettingNames {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SettingDictionary {
-    setting: Vec<SettingEntry>,
+    setting: Vec<DictionaryEntry>,
     plain: Vec<SettingNames>,
     known: Vec<SettingNames>,
 }
@@ -106,29 +60,27 @@ pub(super) fn is_listed(table: &str, name: &str) -> bool {
 
 /// Whether an entry has a setting.
 pub(super) fn is_known(table: &str, name: &str) -> bool {
-    DICTIONARY.setting.iter().any(|entry| entry.table == table && entry.name == name)
+    entries(table, name).next().is_some()
 }
 
-fn entry(table: &str, name: &str, value: &str) -> Option<&'static SettingEntry> {
-    let is =
-        |entry: &&SettingEntry| entry.table == table && entry.name == name && entry.is_about(value);
-    DICTIONARY.setting.iter().find(is)
+/// The entries of a setting.
+fn entries(table: &str, name: &str) -> impl Iterator<Item = &'static DictionaryEntry> {
+    DICTIONARY.setting.iter().filter(move |entry| entry.table == table && entry.name == name)
+}
+
+fn entry(table: &str, name: &str, value: &str) -> Option<&'static DictionaryEntry> {
+    entries(table, name).find(|entry| entry.is_about(value))
 }
 
 /// What is said of a setting.
 pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
     if let Some(entry) = entry(table, name, value) {
-        let mut remark = LintRemark::new(&entry.id, entry.verdict, &entry.says);
-        remark.instead = entry.instead.clone().or_else(|| entry.better.clone());
-        return remark;
+        return entry.remark(value);
     }
-    if let Some(entry) = DICTIONARY.setting.iter().find(|e| e.table == table && e.name == name) {
+    if let Some(entry) = entries(table, name).next() {
         let message =
             format!("\"{value}\" is not a value that is known for {name}; it is not judged.");
-        return LintRemark {
-            id: Some(entry.id.clone()),
-            ..LintRemark::unjudged(LintVerdict::Unknown, message)
-        };
+        return LintRemark::new(&entry.id, LintVerdict::Unknown, message);
     }
     if DICTIONARY.plain.iter().any(|names| names.has(table, name)) {
         return LintRemark::plain();
@@ -150,9 +102,7 @@ pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
 fn similar(table: &str, name: &str) -> Option<&'static str> {
     let most = if name.len() < 6 { 1 } else { 2 };
     let names = DICTIONARY.setting.iter().filter(|entry| entry.table == table);
-    let distance = |known: &str| strsim::damerau_levenshtein(known, name);
-    let nearest = names.map(|entry| entry.name.as_str()).min_by_key(|known| distance(known))?;
-    (distance(nearest) <= most).then_some(nearest)
+    nearest(names.map(|entry| entry.name.as_str()), name, most)
 }
 
 /// Judges a setting and replaces its value, or removes `line` with it.
