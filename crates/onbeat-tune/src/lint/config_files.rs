@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::HIGHEST_PRIORITY;
 use super::containers;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
@@ -233,7 +234,7 @@ fn started_by_chrt(setting: &PlacedSetting<'_>) -> Option<LintRemark> {
     let (options, priority) = (&words[..behind], words[behind].parse::<u32>());
     // Of SCHED_DEADLINE the numbers are times.
     let is_real_time = |word: &&str| matches!(*word, "-f" | "--fifo" | "-r" | "--rr" | "-R" | "-v");
-    let is_above = priority.is_ok_and(|priority| priority > 95);
+    let is_above = priority.is_ok_and(|priority| priority > HIGHEST_PRIORITY);
     if is_above && options.iter().all(is_real_time) {
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, for every thread of the program.";
         return Some(LintRemark::new("kthread.migration", LintVerdict::Harmful, message));

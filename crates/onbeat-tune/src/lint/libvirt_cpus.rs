@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use roxmltree::Node;
 
+use super::HIGHEST_PRIORITY;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::libvirt::{child, children, judge_node, missing, remark, replace_attribute};
 use crate::cpu_list::CpuList;
-
-/// The highest priority of a user's thread: above are only the kernel's own guards.
-const HIGHEST_PRIORITY: u32 = 95;
 
 /// Judges `<vcpu>` and `<cputune>`.
 pub(super) fn judge(draft: &mut Draft<'_>, domain: Node<'_, '_>) {

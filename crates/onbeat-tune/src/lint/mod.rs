@@ -131,6 +131,9 @@ pub enum LintError {
     },
 }
 
+/// The highest priority of a user's thread: above are only the kernel's own guards.
+const HIGHEST_PRIORITY: u32 = 95;
+
 /// The longest text that is judged, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 

@@ -1,13 +1,13 @@
 //! Command lines of QEMU: what surrounds the command, its devices, and the guest's kernel command
 //! line.
 
-use super::LintError;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::kernel_line;
 use super::qemu_command::{self, QemuCommand, QemuOption};
 use super::qemu_memory;
 use super::shell_words::{self, ShellWord};
+use super::{HIGHEST_PRIORITY, LintError};
 use crate::cpu_list::CpuList;
 
 pub(super) fn judge_script(draft: &mut Draft<'_>) -> Result<(), LintError> {
@@ -206,9 +206,6 @@ pub(super) fn missing(
     let name = option.split(' ').next().unwrap_or(option).to_owned();
     draft.remark_as(command.start(), name, remark.instead(option));
 }
-
-/// The highest priority of a user's thread: above are only the kernel's own guards.
-const HIGHEST_PRIORITY: u32 = 95;
 
 /// `taskset` and `chrt` in front of QEMU hold for all of its threads.
 fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
