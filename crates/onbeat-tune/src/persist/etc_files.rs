@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
+use onbeat_host::foreign;
+
 use super::PersistError;
+use crate::catalogue::host_tree::is_absent;
 
 /// The mode of files that others read: systemd, GRUB.
 const FILE_MODE: u32 = 0o644;
@@ -76,26 +79,11 @@ impl EtcFiles {
     /// The text of a regular file; `None` where there is none.
     pub(super) fn read(&self, path: &str) -> Result<Option<String>, PersistError> {
         let place = self.resolve(path)?;
-        let found = match fs::metadata(&place) {
-            Ok(found) => found,
-            // Also where a directory on the way is a file.
-            Err(source)
-                if matches!(
-                    source.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Ok(None);
-            }
-            Err(source) => return Err(error("read", &place, source)),
-        };
-        if !found.is_file() || found.len() > MOST_BYTES {
-            let source =
-                io::Error::new(io::ErrorKind::InvalidInput, "not a regular file of at most 1 MiB");
-            return Err(error("read", &place, source));
+        match foreign::text(&place, MOST_BYTES) {
+            Ok(text) => Ok(Some(text)),
+            Err(source) if is_absent(&source) => Ok(None),
+            Err(source) => Err(error("read", &place, source)),
         }
-
-        fs::read_to_string(&place).map(Some).map_err(|source| error("read", &place, source))
     }
 
     /// The target of a link; `None` where there is none.
@@ -171,14 +159,7 @@ impl EtcFiles {
     pub(super) fn remove_unfinished(&self, path: &str) -> Result<(), PersistError> {
         let temporary = Self::temporary(&self.resolve(path)?);
         match fs::remove_file(&temporary) {
-            Err(source)
-                if !matches!(
-                    source.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                Err(error("remove", &temporary, source))
-            }
+            Err(source) if !is_absent(&source) => Err(error("remove", &temporary, source)),
             _ => Ok(()),
         }
     }
