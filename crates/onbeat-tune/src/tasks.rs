@@ -4,6 +4,7 @@
 //! number and start time together are not.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
@@ -16,8 +17,33 @@ pub use super::task_id::TaskId;
 /// Set for kernel threads that are bound to their CPUs permanently (`PF_NO_SETAFFINITY`,
 /// include/linux/sched.h).
 const BOUND_FLAG: u64 = 0x0400_0000;
-/// Set for kernel threads (`PF_KTHREAD`).
-const KERNEL_FLAG: u64 = 0x0020_0000;
+/// Set for kernel threads (`PF_KTHREAD`), in field 9 of a `stat`.
+pub(super) const KERNEL_FLAG: u64 = 0x0020_0000;
+/// Above all priorities of `SCHED_FIFO`: a deadline thread precedes them.
+const DEADLINE_PRIORITY: i64 = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchedulingPolicy {
+    /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE` or `SCHED_EXT`.
+    Ordinary,
+    /// `SCHED_FIFO`.
+    Fifo,
+    /// `SCHED_RR`.
+    RoundRobin,
+    /// `SCHED_DEADLINE`.
+    Deadline,
+}
+
+impl fmt::Display for SchedulingPolicy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Ordinary => "other",
+            Self::Fifo => "fifo",
+            Self::RoundRobin => "rr",
+            Self::Deadline => "deadline",
+        })
+    }
+}
 
 /// A task as `/proc/PID/stat` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +54,11 @@ pub struct Task {
     pub pid: i32,
     /// Its name, at most 15 bytes.
     pub comm: String,
+    pub policy: SchedulingPolicy,
+    /// 0 for an ordinary task, 1 to 99 for `SCHED_FIFO` and `SCHED_RR`, 100 for `SCHED_DEADLINE`.
+    pub priority: i64,
     parent: i32,
     flags: u64,
-    ended: bool,
 }
 
 impl Task {
@@ -58,30 +86,67 @@ impl Task {
         self.is_kernel() && self.comm.starts_with("irq/")
     }
 
-    fn parse(pid: i32, stat: &str) -> Option<Self> {
-        // The name may contain blanks and brackets, so fields are counted after the last bracket.
+    /// Whether it is a kernel thread that may run on any CPU and can be moved.
+    #[must_use]
+    pub fn is_unbound_kernel(&self) -> bool {
+        self.is_kernel() && !self.is_bound() && !self.follows_interrupt()
+    }
+
+    /// Whether it is the thread of a virtual CPU.
+    #[must_use]
+    pub fn is_vcpu(&self) -> bool {
+        is_vcpu(&self.comm)
+    }
+
+    /// Whether it is another thread of a process with virtual CPUs.
+    pub(super) fn is_beside_vcpu<'t>(&self, all: impl IntoIterator<Item = &'t Self>) -> bool {
+        !self.is_vcpu() && all.into_iter().any(|other| other.pid == self.pid && other.is_vcpu())
+    }
+
+    /// `None` also for a task that has ended.
+    pub(super) fn parse(pid: i32, stat: &str) -> Option<Self> {
+        // The name may hold blanks and brackets: fields are counted behind the last bracket, from
+        // field 3 on.
         let (head, tail) = stat.rsplit_once(')')?;
         let (tid, comm) = head.split_once('(')?;
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        if matches!(field(3)?, "Z" | "X" | "x") {
+            return None;
+        }
+
+        let policy = match field(41) {
+            Some("1") => SchedulingPolicy::Fifo,
+            Some("2") => SchedulingPolicy::RoundRobin,
+            Some("6") => SchedulingPolicy::Deadline,
+            _ => SchedulingPolicy::Ordinary,
+        };
+        let priority = match policy {
+            SchedulingPolicy::Deadline => DEADLINE_PRIORITY,
+            _ => field(40).map_or(Some(0), |priority| priority.parse().ok())?,
+        };
         Some(Self {
-            id: TaskId {
-                tid: tid.trim().parse().ok()?,
-                start_ticks: fields.get(19)?.parse().ok()?,
-            },
+            id: TaskId { tid: tid.trim().parse().ok()?, start_ticks: field(22)?.parse().ok()? },
             pid,
             comm: comm.to_owned(),
-            parent: fields.get(1)?.parse().ok()?,
-            flags: fields.get(6)?.parse().ok()?,
-            ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+            policy,
+            priority,
+            parent: field(4)?.parse().ok()?,
+            flags: field(9)?.parse().ok()?,
         })
     }
+}
+
+/// Whether a thread of this name runs a virtual CPU.
+pub(super) fn is_vcpu(comm: &str) -> bool {
+    comm.starts_with("CPU ") && comm.ends_with("/KVM")
 }
 
 /// The task with this number; `None` when it does not exist or has ended.
 pub fn task(host: &dyn HostFiles, tid: i32) -> Option<Task> {
     let status = host.read(&format!("/proc/{tid}/status")).ok()?;
     let pid = field(&status, "Tgid:")?.parse().ok()?;
-    Task::parse(pid, &host.read(&format!("/proc/{tid}/stat")).ok()?).filter(|task| !task.ended)
+    Task::parse(pid, &host.read(&format!("/proc/{tid}/stat")).ok()?)
 }
 
 /// Whether this task is still running.
@@ -112,7 +177,7 @@ pub fn threads(host: &dyn HostFiles, pid: i32) -> Vec<Task> {
     let tids = numbers(host, &format!("/proc/{pid}/task")).unwrap_or_default();
     let stats =
         tids.into_iter().filter_map(|tid| host.read(&format!("/proc/{pid}/task/{tid}/stat")).ok());
-    stats.filter_map(|stat| Task::parse(pid, &stat)).filter(|task| !task.ended).collect()
+    stats.filter_map(|stat| Task::parse(pid, &stat)).collect()
 }
 
 /// The affinity mask of a task, offline CPUs included.
@@ -214,6 +279,17 @@ mod tests {
         );
         assert!(task.is_bound() && task.is_kernel());
         assert_eq!(Task::parse(12, "12 (cut of"), None);
+    }
+
+    #[test]
+    fn policy_and_priority_stand_in_fields_40_and_41() {
+        let stat = "7 (a) b) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 50 1 0 0 0";
+        let task = Task::parse(7, stat).unwrap();
+        assert_eq!((task.policy, task.priority), (SchedulingPolicy::Fifo, 50));
+        assert!(task.is_unbound_kernel());
+
+        let deadline = Task::parse(7, &stat.replace(" 50 1 0", " 0 6 0")).unwrap();
+        assert_eq!((deadline.policy, deadline.priority), (SchedulingPolicy::Deadline, 100));
     }
 
     #[test]

@@ -216,8 +216,6 @@ impl<'a> Resolver<'a> {
 
         let own = self.host.own_pid();
         let loop_pid = self.plan.task.and_then(|tid| all.get(&tid)).map(|task| task.pid);
-        let is_vcpu = |task: &Task| task.comm.starts_with("CPU ") && task.comm.ends_with("/KVM");
-        let has_vcpu = |pid: i32| all.values().any(|task| task.pid == pid && is_vcpu(task));
         let in_scope = |task: &Task| match self.scope {
             Scope::Machine => true,
             Scope::Under(ancestor) => tasks::descends(&all, task.pid, ancestor),
@@ -227,14 +225,12 @@ impl<'a> Resolver<'a> {
             ThreadGroup::User => {
                 !task.is_kernel() && task.pid != own && Some(task.pid) != loop_pid && in_scope(task)
             }
-            ThreadGroup::UnboundKernel => {
-                task.is_kernel() && !task.is_bound() && !task.follows_interrupt()
-            }
+            ThreadGroup::UnboundKernel => task.is_unbound_kernel(),
             ThreadGroup::Kernel(names) => {
                 task.is_kernel() && names.iter().any(|name| matches(name, &task.comm))
             }
-            ThreadGroup::Vcpus => is_vcpu(task) && in_scope(task),
-            ThreadGroup::Emulator => !is_vcpu(task) && has_vcpu(task.pid) && in_scope(task),
+            ThreadGroup::Vcpus => task.is_vcpu() && in_scope(task),
+            ThreadGroup::Emulator => task.is_beside_vcpu(all.values()) && in_scope(task),
         };
         Ok(all.values().filter(is_meant).cloned().collect())
     }

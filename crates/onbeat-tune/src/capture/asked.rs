@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::catalogue::Catalogue;
 use crate::catalogue::probes::file::FileProbe;
 use crate::catalogue::probes::{ProbeSpec, matches};
+use crate::tasks::is_vcpu;
 
 /// Parameters that facts depend on, beside those of records.
 const PARAMETERS_OF_FACTS: [&str; 3] = ["preempt", "rt_group_sched", "no_timer_check"];
@@ -79,8 +80,7 @@ impl AskedNames {
 
     /// Whether the name of a program's thread may be kept.
     pub(super) fn keeps_thread(&self, name: &str) -> bool {
-        let is_vcpu = name.starts_with("CPU ") && name.ends_with("/KVM");
-        is_vcpu || self.threads.iter().any(|pattern| matches(pattern, name))
+        is_vcpu(name) || self.threads.iter().any(|pattern| matches(pattern, name))
     }
 
     /// Whether a unit's name may be kept.

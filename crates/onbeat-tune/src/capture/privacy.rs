@@ -12,9 +12,8 @@ use super::interrupts::{self, RenamedInterfaces};
 use crate::capture_archive::accesses::{AccessFailure, Accesses};
 use crate::catalogue::known_facts;
 use crate::catalogue::probes::unit::UNIT_DIRECTORIES;
+use crate::tasks::KERNEL_FLAG;
 
-/// Set for kernel threads, in field 9 of a `stat`.
-const KERNEL_FLAG: u64 = 0x0020_0000;
 /// The name of a thread whose name no record asks for.
 const SOME_PROGRAM: &str = "program";
 /// Lines of `/proc/cpuinfo` without serial numbers.

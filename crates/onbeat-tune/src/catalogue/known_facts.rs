@@ -9,10 +9,11 @@ use super::catalogue;
 use super::check::{CheckVerdict, Finding};
 use super::loop_setup::CpuSetVariable;
 use super::probes::expand;
-use super::survey::{SchedulingPolicy, Survey, TaskStat};
+use super::survey::Survey;
 use super::unit_in_effect;
 use crate::cpu_list::CpuList;
 use crate::lint::kernel_cpus;
+use crate::tasks::{SchedulingPolicy, Task};
 
 /// A finding in the light of the machine's other facts.
 pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
@@ -496,33 +497,32 @@ fn served(finding: Finding, survey: &Survey<'_>) -> Finding {
 
 /// Threads of programs that precede the loop and may run on its CPUs.
 fn rivals(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    let (Ok(table), Ok(loop_cpus)) = (survey.tasks(), survey.loop_cpus()) else { return finding };
+    let (Ok(tasks), Ok(loop_cpus)) = (survey.tasks(), survey.loop_cpus()) else { return finding };
     let own = survey.host().is_live().then(|| std::process::id().cast_signed());
     let loop_task = survey.setup().task;
-    let loop_process =
-        loop_task.and_then(|task| table.tasks.iter().find(|known| known.tid == task));
+    let loop_process = loop_task.and_then(|task| tasks.iter().find(|known| known.id.tid == task));
     let loop_process = loop_process.map(|task| task.pid);
-    let is_rival = |task: &&TaskStat| {
+    let is_rival = |task: &&Task| {
         !task.is_kernel()
             && task.priority > 0
             && task.priority >= survey.setup().loop_priority
-            && Some(task.tid) != loop_task
+            && Some(task.id.tid) != loop_task
             && Some(task.pid) != loop_process
             && Some(task.pid) != own
             && survey
-                .affinity(task.tid)
+                .affinity(task.id.tid)
                 .is_ok_and(|cpus| cpus.is_some_and(|cpus| cpus.meets(&loop_cpus)))
     };
-    let rivals: Vec<_> = table.tasks.iter().filter(is_rival).collect();
+    let rivals: Vec<_> = tasks.iter().filter(is_rival).collect();
     if rivals.is_empty() {
         // At 99 elsewhere it ties with the kernel's guards of other CPUs.
-        let is_elsewhere = |task: &TaskStat| {
-            let cpus = survey.affinity(task.tid);
+        let is_elsewhere = |task: &Task| {
+            let cpus = survey.affinity(task.id.tid);
             task.is_kernel()
                 || task.priority == 0
                 || cpus.is_ok_and(|cpus| cpus.is_none_or(|cpus| !cpus.meets(&loop_cpus)))
         };
-        if is_bad(&finding) && table.tasks.iter().all(is_elsewhere) {
+        if is_bad(&finding) && tasks.iter().all(is_elsewhere) {
             return Finding { verdict: CheckVerdict::Good, fix: String::new(), ..finding };
         }
         return finding;
@@ -533,12 +533,12 @@ fn rivals(mut finding: Finding, survey: &Survey<'_>) -> Finding {
     let named: Vec<_> = rivals
         .iter()
         .take(3)
-        .map(|task| format!("{} ({}, {} {})", task.comm, task.tid, task.policy, task.priority))
+        .map(|task| format!("{} ({}, {} {})", task.comm, task.id.tid, task.policy, task.priority))
         .collect();
     let commands: Vec<_> = rivals
         .iter()
         .take(3)
-        .map(|task| format!("taskset -cp {housekeeping} {}", task.tid))
+        .map(|task| format!("taskset -cp {housekeeping} {}", task.id.tid))
         .collect();
     let more = rivals.len().saturating_sub(3);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -56,7 +56,7 @@ pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
         cpus: cpus.to_string(),
         cpus_because: because,
         task: setup.task,
-        task_start_ticks: setup.task.and_then(|tid| Some(survey.task(tid).ok()?.start_ticks)),
+        task_start_ticks: setup.task.and_then(|tid| Some(survey.task(tid).ok()?.id.start_ticks)),
         steps: draft.steps,
         left_out: draft.left_out,
     })

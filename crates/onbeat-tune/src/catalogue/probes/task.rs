@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use super::{NoValue, Probe, ProbeReading, matches};
-use crate::catalogue::survey::{Survey, TaskStat};
+use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
+use crate::tasks::Task;
 
 /// Which tasks are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -59,31 +60,27 @@ pub struct TaskProbe {
 }
 
 impl TaskProbe {
-    fn selected(&self, survey: &Survey<'_>) -> Result<Vec<TaskStat>, NoValue> {
+    fn selected(&self, survey: &Survey<'_>) -> Result<Vec<Task>, NoValue> {
         match self.which {
             TaskSelection::Init => return Ok(vec![survey.task(1)?]),
             TaskSelection::Loop => return Ok(vec![survey.task(survey.loop_task()?)?]),
             _ => {}
         }
 
-        let tasks = &survey.tasks()?.tasks;
-        let is_vcpu =
-            |task: &TaskStat| task.comm.starts_with("CPU ") && task.comm.ends_with("/KVM");
+        let tasks = survey.tasks()?;
         let own = survey.host().is_live().then(|| std::process::id().cast_signed());
-        let is_meant = |task: &&TaskStat| {
-            let is_user =
-                !task.is_kernel() && Some(task.tid) != survey.setup().task && Some(task.pid) != own;
+        let is_meant = |task: &&Task| {
+            let is_user = !task.is_kernel()
+                && Some(task.id.tid) != survey.setup().task
+                && Some(task.pid) != own;
             match self.which {
                 TaskSelection::User => is_user,
                 TaskSelection::UnboundKernel => task.is_unbound_kernel(),
                 TaskSelection::Movable => is_user || task.is_unbound_kernel(),
-                TaskSelection::IrqThreads => task.is_kernel() && task.comm.starts_with("irq/"),
+                TaskSelection::IrqThreads => task.follows_interrupt(),
                 TaskSelection::Named => self.names.iter().any(|name| matches(name, &task.comm)),
-                TaskSelection::Vcpus => is_vcpu(task),
-                TaskSelection::Emulator => {
-                    !is_vcpu(task)
-                        && tasks.iter().any(|other| other.pid == task.pid && is_vcpu(other))
-                }
+                TaskSelection::Vcpus => task.is_vcpu(),
+                TaskSelection::Emulator => task.is_beside_vcpu(tasks),
                 TaskSelection::Loop | TaskSelection::Init => false,
             }
         };
@@ -91,18 +88,18 @@ impl TaskProbe {
     }
 
     /// `None` for a task that has ended since it was listed.
-    fn reading(&self, task: &TaskStat, survey: &Survey<'_>) -> Option<ProbeReading> {
+    fn reading(&self, task: &Task, survey: &Survey<'_>) -> Option<ProbeReading> {
         let value = match self.attribute {
             TaskAttribute::Policy => Ok(ProbeValue::Text(task.policy.to_string())),
             TaskAttribute::Priority => Ok(ProbeValue::Number(task.priority)),
             TaskAttribute::Existence => Ok(ProbeValue::Text("runs".to_owned())),
-            TaskAttribute::Affinity => match survey.affinity(task.tid) {
+            TaskAttribute::Affinity => match survey.affinity(task.id.tid) {
                 Ok(None) => return None,
                 Ok(Some(cpus)) => survey.online().map(|online| ProbeValue::Cpus(cpus.and(&online))),
                 Err(why) => Err(why),
             },
         };
-        Some(ProbeReading::new(format!("{} ({})", task.comm, task.tid), value))
+        Some(ProbeReading::new(format!("{} ({})", task.comm, task.id.tid), value))
     }
 }
 

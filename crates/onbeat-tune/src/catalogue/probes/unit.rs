@@ -33,7 +33,7 @@ impl UnitProbe {
     fn active(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
         let running =
             |place: &str| ProbeReading::new(place, Ok(ProbeValue::Text("running".to_owned())));
-        let tasks = &survey.tasks()?.tasks;
+        let tasks = survey.tasks()?;
         let runs =
             |name: &&String| tasks.iter().any(|task| !task.is_kernel() && task.comm == **name);
         let mut found: Vec<_> =

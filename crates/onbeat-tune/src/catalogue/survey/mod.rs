@@ -19,11 +19,11 @@ use super::host_tree::HostTree;
 use super::loop_setup::{CpuSetVariable, LoopSetup};
 use super::no_value::NoValue;
 use crate::cpu_list::CpuList;
+use crate::tasks::Task;
 
 pub use kernel::KernelParameter;
 pub use mounts::CgroupMount;
 pub use processor::{Architecture, Processor};
-pub use task_table::{SchedulingPolicy, TaskStat, TaskTable};
 
 /// A fact, or why it is not known.
 pub type Fact<T> = Result<T, NoValue>;
@@ -37,7 +37,7 @@ pub struct Survey<'h> {
     parameters: OnceCell<Fact<Vec<KernelParameter>>>,
     config: OnceCell<Fact<BTreeMap<String, String>>>,
     processor: OnceCell<Fact<Processor>>,
-    tasks: OnceCell<Fact<TaskTable>>,
+    tasks: OnceCell<Fact<Vec<Task>>>,
     mounts: OnceCell<Fact<Vec<CgroupMount>>>,
 }
 
