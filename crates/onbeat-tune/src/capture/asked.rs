@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::catalogue::Catalogue;
 use crate::catalogue::probes::file::FileProbe;
 use crate::catalogue::probes::{ProbeSpec, matches};
+use crate::catalogue::survey::name_of;
 use crate::tasks::is_vcpu;
 
 /// Parameters that facts depend on, beside those of records.
@@ -49,8 +50,7 @@ impl AskedNames {
         for record in &catalogue.records {
             record.probe.iter().for_each(|spec| asked.add(spec));
             let boot = record.boot.iter().flat_map(|text| text.split_whitespace());
-            let names = boot.map(|parameter| parameter.split('=').next().unwrap_or_default());
-            asked.parameters.extend(names.map(|name| name.replace('-', "_")));
+            asked.parameters.extend(boot.map(name_of));
         }
 
         asked
@@ -59,7 +59,7 @@ impl AskedNames {
     fn add(&mut self, spec: &ProbeSpec) {
         match spec {
             ProbeSpec::Tasks(probe) => self.threads.extend(probe.names.iter().cloned()),
-            ProbeSpec::Parameter(probe) => self.parameters.extend([probe.name.replace('-', "_")]),
+            ProbeSpec::Parameter(probe) => self.parameters.extend([name_of(&probe.name)]),
             ProbeSpec::File(probe) => self.add_line(probe),
             ProbeSpec::Units(probe) => {
                 self.units.extend(probe.names.iter().cloned());
@@ -89,7 +89,7 @@ impl AskedNames {
     }
 
     /// Whether the value of a kernel parameter may be kept.
-    pub(super) fn keeps_parameter(&self, name: &str) -> bool {
-        self.parameters.contains(&name.replace('-', "_"))
+    pub(super) fn keeps_parameter(&self, parameter: &str) -> bool {
+        self.parameters.contains(&name_of(parameter))
     }
 }

@@ -11,7 +11,7 @@ use super::asked::AskedNames;
 use super::interrupts::{self, RenamedInterfaces};
 use crate::capture_archive::accesses::{AccessFailure, Accesses};
 use crate::catalogue::known_facts;
-use crate::catalogue::probes::unit::UNIT_DIRECTORIES;
+use crate::catalogue::probes::unit::{UNIT_DIRECTORIES, is_wants};
 use crate::tasks::KERNEL_FLAG;
 
 /// The name of a thread whose name no record asks for.
@@ -65,15 +65,8 @@ fn keeps_entry(directory: &str, name: &str, asked: &AskedNames) -> bool {
     match directory {
         "/proc" => is_number(),
         "/proc/irq" => is_number() || name == "default_smp_affinity",
-        _ if UNIT_DIRECTORIES.contains(&directory) => {
-            asked.keeps_unit(name) || name.ends_with(".wants") || name.ends_with(".requires")
-        }
-        _ if directory.ends_with(".wants")
-            || directory.ends_with(".requires")
-            || directory.ends_with("/system.slice") =>
-        {
-            asked.keeps_unit(name)
-        }
+        _ if UNIT_DIRECTORIES.contains(&directory) => asked.keeps_unit(name) || is_wants(name),
+        _ if is_wants(directory) || directory.ends_with("/system.slice") => asked.keeps_unit(name),
         _ => true,
     }
 }
@@ -82,7 +75,6 @@ fn keeps_entry(directory: &str, name: &str, asked: &AskedNames) -> bool {
 fn leave_out_empty_wants(accesses: &mut Accesses) {
     let is_empty =
         |names: &Result<Vec<String>, AccessFailure>| matches!(names, Ok(names) if names.is_empty());
-    let is_wants = |path: &str| path.ends_with(".wants") || path.ends_with(".requires");
     let empty: Vec<String> = accesses
         .lists
         .iter()
@@ -104,7 +96,7 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
     match path {
         "/proc/cmdline" => parameters(&text, asked),
         _ if known_facts::is_boot_file(path) => boot_parameters(&text, asked),
-        _ if known_facts::is_of_irqbalance(path) => bans(&text),
+        _ if known_facts::is_of_irqbalance(path) => lines_with(&text, "IRQBALANCE_BANNED_CPU"),
         "/proc/version" => version(&text),
         "/proc/cpuinfo" => processor(&text),
         "/proc/swaps" => swaps(&text),
@@ -114,7 +106,9 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
         _ if path.ends_with("config.gz") => return packed_config(bytes),
         _ if path.starts_with("/boot/config-") || path.ends_with("/config") => config(&text),
         _ if path.starts_with("/proc/") && path.ends_with("/stat") => stat(&text, asked),
-        _ if path.starts_with("/proc/") && path.ends_with("/status") => allowed_cpus(&text),
+        _ if path.starts_with("/proc/") && path.ends_with("/status") => {
+            lines_with(&text, "Cpus_allowed_list:")
+        }
         _ => match asked.lines.get(path) {
             Some(lines) => {
                 let first =
@@ -130,9 +124,7 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
 /// The kernel's own parameters that records ask for, in their order.
 fn parameters(text: &str, asked: &AskedNames) -> String {
     let own = text.split_whitespace().take_while(|piece| *piece != "--");
-    let kept: Vec<_> = own
-        .filter(|piece| asked.keeps_parameter(piece.split('=').next().unwrap_or_default()))
-        .collect();
+    let kept: Vec<_> = own.filter(|piece| asked.keeps_parameter(piece)).collect();
     format!("{}\n", kept.join(" "))
 }
 
@@ -142,17 +134,15 @@ fn boot_parameters(text: &str, asked: &AskedNames) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     let kept = |line: &str| {
         let words = line.split([' ', '\t', '"', '\'']);
-        let kept =
-            words.filter(|word| asked.keeps_parameter(word.split('=').next().unwrap_or_default()));
-        kept.collect::<Vec<_>>().join(" ")
+        words.filter(|word| asked.keeps_parameter(word)).collect::<Vec<_>>().join(" ")
     };
     lines.map(kept).filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
 }
 
-/// The CPUs that irqbalance is kept off.
-fn bans(text: &str) -> String {
-    let is_ban = |line: &&str| line.trim_start().starts_with("IRQBALANCE_BANNED_CPU");
-    text.lines().filter(is_ban).map(|line| format!("{line}\n")).collect()
+/// The lines that begin with this.
+fn lines_with(text: &str, beginning: &str) -> String {
+    let begins = |line: &&str| line.trim_start().starts_with(beginning);
+    text.lines().filter(begins).map(|line| format!("{line}\n")).collect()
 }
 
 /// Without the names of who built the kernel and where.
@@ -181,12 +171,9 @@ fn processor(text: &str) -> String {
 }
 
 fn swaps(text: &str) -> String {
-    let mut lines = text.lines();
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let heading = lines.next().map(|line| format!("{line}\n"));
-    heading
-        .into_iter()
-        .chain(lines.filter(|line| !line.trim().is_empty()).map(|_| "swap\n".to_owned()))
-        .collect()
+    heading.into_iter().chain(lines.map(|_| "swap\n".to_owned())).collect()
 }
 
 /// The mounts of control groups and of the root, without devices.
@@ -246,13 +233,6 @@ fn stat(text: &str, asked: &AskedNames) -> String {
     format!("{}({name}) {}\n", tid, fields.join(" "))
 }
 
-fn allowed_cpus(text: &str) -> String {
-    text.lines()
-        .filter(|line| line.starts_with("Cpus_allowed_list:"))
-        .map(|line| format!("{line}\n"))
-        .collect()
-}
-
 /// On the machine itself a system call returns the CPUs of a thread; a capture has them where the
 /// kernel shows them.
 fn write_affinities(accesses: &mut Accesses) {
@@ -276,17 +256,12 @@ fn write_affinities(accesses: &mut Accesses) {
 fn new_names(accesses: &Accesses, interfaces: &RenamedInterfaces) -> BTreeMap<String, String> {
     let mut new = interfaces.paths(accesses);
     for path in accesses.reads.keys() {
-        let release = path.strip_prefix("/boot/config-").map(|release| ("/boot/config-", release));
-        let modules = || {
-            path.strip_prefix("/lib/modules/")?
-                .strip_suffix("/config")
-                .map(|r| ("/lib/modules/", r))
-        };
-        if let Some((start, release)) = release.or_else(modules) {
-            new.insert(
-                format!("{start}{release}"),
-                format!("{start}{}", number_of_release(release)),
-            );
+        for (start, end) in [("/boot/config-", ""), ("/lib/modules/", "/config")] {
+            let release = path.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+            if let Some(release) = release {
+                let renamed = format!("{start}{}", number_of_release(release));
+                new.insert(format!("{start}{release}"), renamed);
+            }
         }
     }
 
@@ -357,7 +332,10 @@ mod tests {
         let grub = "# isolcpus=9\nGRUB_TITLE=\"walker of acme\"\nGRUB_CMDLINE_LINUX=\"root=/dev/acme isolcpus=2-3 splash\"\n";
         assert_eq!(boot_parameters(grub, &asked()), "isolcpus=2-3\n");
         let irqbalance = "# who\nIRQBALANCE_ARGS=--pid=/acme\nIRQBALANCE_BANNED_CPULIST=\"3\"\n";
-        assert_eq!(bans(irqbalance), "IRQBALANCE_BANNED_CPULIST=\"3\"\n");
+        assert_eq!(
+            lines_with(irqbalance, "IRQBALANCE_BANNED_CPU"),
+            "IRQBALANCE_BANNED_CPULIST=\"3\"\n"
+        );
     }
 
     #[test]

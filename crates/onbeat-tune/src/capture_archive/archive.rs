@@ -60,34 +60,11 @@ impl CaptureManifest {
     fn new(about: &str, accesses: &Accesses) -> Self {
         let mut manifest =
             Self { schema: SCHEMA.to_owned(), about: about.to_owned(), ..Self::default() };
-        let reads = accesses
-            .reads
-            .iter()
-            .map(|(path, read)| (FailedAccess::Read, path, read.as_ref().err()));
-        let lists = accesses
-            .lists
-            .iter()
-            .map(|(path, list)| (FailedAccess::List, path, list.as_ref().err()));
-        let lookups = accesses
-            .lookups
-            .iter()
-            .map(|(path, found)| (FailedAccess::LookUp, path, found.as_ref().err()));
-        for (access, path, failure) in reads.chain(lists).chain(lookups) {
-            let Some(failure) = failure else { continue };
-            if is_absent(&failure.to_error()) {
-                manifest.absent.insert(path.clone());
-            } else {
-                manifest.failed.entry(access).or_default().insert(path.clone(), *failure);
-            }
-        }
-
-        manifest.absent.extend(
-            accesses
-                .lookups
-                .iter()
-                .filter(|(_, found)| **found == Ok(false))
-                .map(|(p, _)| p.clone()),
-        );
+        manifest.add_failures(FailedAccess::Read, &accesses.reads);
+        manifest.add_failures(FailedAccess::List, &accesses.lists);
+        manifest.add_failures(FailedAccess::LookUp, &accesses.lookups);
+        let not_found = accesses.lookups.iter().filter(|(_, found)| **found == Ok(false));
+        manifest.absent.extend(not_found.map(|(path, _)| path.clone()));
         for (path, registers) in &accesses.registers {
             let number = |bytes: &Vec<u8>| {
                 let mut value = [0; 8];
@@ -100,6 +77,21 @@ impl CaptureManifest {
         }
 
         manifest
+    }
+
+    fn add_failures<T>(
+        &mut self,
+        access: FailedAccess,
+        answers: &BTreeMap<String, Result<T, AccessFailure>>,
+    ) {
+        for (path, answer) in answers {
+            let Err(failure) = answer else { continue };
+            if is_absent(&failure.to_error()) {
+                self.absent.insert(path.clone());
+            } else {
+                self.failed.entry(access).or_default().insert(path.clone(), *failure);
+            }
+        }
     }
 }
 
@@ -189,14 +181,6 @@ fn append(
     archive.append_data(&mut header, path.trim_start_matches('/'), bytes)
 }
 
-/// Reads an archive, packed by gzip or not.
-pub(super) fn read(mut archive: impl Read) -> Result<CapturedFiles, CaptureError> {
-    let mut start = [0; 2];
-    archive.read_exact(&mut start)?;
-    let whole = start.chain(archive);
-    if start == [0x1F, 0x8B] { unpack(GzDecoder::new(whole)) } else { unpack(whole) }
-}
-
 fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
     // One byte more than allowed shows that there are more.
     let mut archive = Archive::new(archive.take(MOST_BYTES + 1));
@@ -278,7 +262,11 @@ fn path_on_machine(name: &str) -> Result<String, CaptureError> {
 }
 
 impl CapturedFiles {
-    pub(crate) fn from_archive(archive: impl Read) -> Result<Self, CaptureError> {
-        read(archive)
+    /// Reads an archive, packed by gzip or not.
+    pub(crate) fn from_archive(mut archive: impl Read) -> Result<Self, CaptureError> {
+        let mut start = [0; 2];
+        archive.read_exact(&mut start)?;
+        let whole = start.chain(archive);
+        if start == [0x1F, 0x8B] { unpack(GzDecoder::new(whole)) } else { unpack(whole) }
     }
 }

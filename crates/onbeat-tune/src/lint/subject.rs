@@ -3,6 +3,7 @@
 use super::dictionary::dictionary;
 use super::kernel_text::{assignment, is_build_variable};
 use super::{LintError, LintSubject, containers, qemu_command};
+use crate::catalogue::survey::name_of;
 
 impl LintSubject {
     /// Returns what a text is, by its contents and, where these leave it open, by the name of its
@@ -220,7 +221,7 @@ fn by_lines(text: &str) -> Option<LintSubject> {
 /// Whether half of the words of a line are names that a kernel has, or nearly.
 fn is_kernel_line(line: &str) -> bool {
     let is_parameter = |word: &&str| {
-        let name = word.split('=').next().unwrap_or(word).replace('-', "_");
+        let name = name_of(word);
         let dictionary = dictionary();
         dictionary.is_known(&name)
             || dictionary.meant_by(&name).is_some()

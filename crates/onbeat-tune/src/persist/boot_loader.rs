@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FollowUp;
 use super::etc_files::EtcFiles;
-use super::settings::name_of;
+use crate::catalogue::survey::name_of;
 
 /// What starts the kernel, as far as its command line is concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

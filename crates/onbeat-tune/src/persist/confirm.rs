@@ -5,9 +5,9 @@ use std::path::Path;
 use super::PersistError;
 use super::etc_files::EtcFiles;
 use super::persist_record::{PersistRecord, boot_id};
-use super::settings::name_of;
 use crate::catalogue::probes::file::{ValueFormat, sysctl_path};
 use crate::catalogue::probes::matches;
+use crate::catalogue::survey::name_of;
 use crate::cpu_list::CpuList;
 use crate::lint::kernel_cpus::keeps_first;
 

@@ -4,7 +4,7 @@
 //! The markers look like a module's parameters: the kernel ignores those of a module that does not
 //! exist.
 
-use super::settings::name_of;
+use crate::catalogue::survey::name_of;
 
 const BEGIN: &str = "onbeat.begin";
 const END: &str = "onbeat.end";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::PersistError;
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::ProbeSpec;
-use crate::catalogue::survey::Survey;
+use crate::catalogue::survey::{Survey, name_of};
 use crate::cpu_list::CpuList;
 
 /// A plan that a unit of systemd applies at boot and undoes at shutdown.
@@ -191,11 +191,6 @@ fn check_all<'t>(
         }
     }
     Ok(())
-}
-
-/// The name of a kernel parameter; the kernel reads `-` and `_` alike.
-pub(super) fn name_of(parameter: &str) -> String {
-    parameter.split('=').next().unwrap_or(parameter).replace('-', "_")
 }
 
 enum BootValue {

@@ -83,6 +83,11 @@ fn service_groups(survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
     }
 }
 
+/// Whether a directory holds what a unit wants or requires.
+pub(crate) fn is_wants(path: &str) -> bool {
+    path.ends_with(".wants") || path.ends_with(".requires")
+}
+
 /// Whether a target wants the unit.
 fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
     const OWN: &str = "/etc/systemd/system";
@@ -98,9 +103,7 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
             Err(error) if is_absent(&error) => continue,
             Err(error) => return Err(NoValue::from_error(directory, &error)),
         };
-        for wants in
-            entries.iter().filter(|entry| entry.ends_with(".wants") || entry.ends_with(".requires"))
-        {
+        for wants in entries.iter().filter(|entry| is_wants(entry)) {
             // The link's target may lie outside of a captured tree: its name is enough.
             let names = survey.names(&format!("{directory}/{wants}"))?;
             if names.iter().any(|name| name == unit) {

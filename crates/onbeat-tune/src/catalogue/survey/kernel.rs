@@ -40,8 +40,13 @@ impl KernelParameter {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (piece, None),
         };
-        Self { name: name.replace('-', "_"), value }
+        Self { name: name_of(name), value }
     }
+}
+
+/// The name of a kernel parameter; the kernel reads `-` and `_` alike.
+pub(crate) fn name_of(parameter: &str) -> String {
+    parameter.split('=').next().unwrap_or(parameter).replace('-', "_")
 }
 
 impl Survey<'_> {
@@ -89,7 +94,7 @@ impl Survey<'_> {
     /// # Errors
     /// As [`Self::parameters`].
     pub fn parameter(&self, name: &str) -> Fact<Option<&KernelParameter>> {
-        let name = name.replace('-', "_");
+        let name = name_of(name);
         let mut named = self.parameters()?.iter().filter(|parameter| parameter.name == name);
         Ok(if keeps_first(&name) { named.next() } else { named.next_back() })
     }

@@ -22,6 +22,7 @@ use crate::cpu_list::CpuList;
 use crate::tasks::Task;
 
 pub use kernel::KernelParameter;
+pub(crate) use kernel::name_of;
 pub use mounts::CgroupMount;
 pub use processor::{Architecture, Processor};
 
