@@ -126,57 +126,28 @@ impl TryFrom<String> for WantedValue {
 }
 
 fn parse(text: &str) -> Option<WantedValue> {
-    match text {
-        "present" => return Some(WantedValue::Present),
-        "absent" => return Some(WantedValue::Absent),
-        "single cpu" => return Some(WantedValue::SingleCpu),
-        _ => {}
-    }
-
-    // The longer operator first: `is not 0` also begins with `is`.
-    if let Some(word) = text.strip_prefix("is not ") {
-        return single_word(word).map(WantedValue::IsNot);
-    }
-    if let Some(word) = text.strip_prefix("is ") {
-        return single_word(word).map(WantedValue::Is);
-    }
-    if let Some(list) = text.strip_prefix("one of ") {
-        return list.split(", ").map(single_word).collect::<Option<_>>().map(WantedValue::OneOf);
-    }
-    if let Some(list) = text.strip_prefix("contains ") {
-        return list.split('|').map(single_word).collect::<Option<_>>().map(WantedValue::Contains);
-    }
-    if let Some(list) = text.strip_prefix("lacks ") {
-        return list.split('|').map(single_word).collect::<Option<_>>().map(WantedValue::Lacks);
-    }
-
-    parse_range(text).or_else(|| parse_set(text))
-}
-
-fn parse_range(text: &str) -> Option<WantedValue> {
-    if let Some(term) = text.strip_prefix("at least ") {
-        return number_term(term).map(WantedValue::AtLeast);
-    }
-    if let Some(term) = text.strip_prefix("at most ") {
-        return number_term(term).map(WantedValue::AtMost);
-    }
-    if let Some(term) = text.strip_prefix("below ") {
-        return number_term(term).map(WantedValue::Below);
-    }
-
-    let (low, high) = text.strip_prefix("between ")?.split_once(" and ")?;
-    Some(WantedValue::Between(number_term(low)?, number_term(high)?))
-}
-
-fn parse_set(text: &str) -> Option<WantedValue> {
-    let (operator, set) = text.split_once(' ')?;
-    let set = CpuSetVariable::from_name(set)?;
-    match operator {
-        "within" => Some(WantedValue::Within(set)),
-        "covers" => Some(WantedValue::Covers(set)),
-        "excludes" => Some(WantedValue::Excludes(set)),
-        _ => None,
-    }
+    let words = |list: &str, by: &str| list.split(by).map(single_word).collect::<Option<_>>();
+    let pieces: Vec<&str> = text.split(' ').collect();
+    Some(match pieces.as_slice() {
+        ["present"] => WantedValue::Present,
+        ["absent"] => WantedValue::Absent,
+        ["single", "cpu"] => WantedValue::SingleCpu,
+        ["is", "not", word] => WantedValue::IsNot(single_word(word)?),
+        ["is", word] => WantedValue::Is(single_word(word)?),
+        ["one", "of", ..] => WantedValue::OneOf(words(text.strip_prefix("one of ")?, ", ")?),
+        ["contains", list] => WantedValue::Contains(words(list, "|")?),
+        ["lacks", list] => WantedValue::Lacks(words(list, "|")?),
+        ["at", "least", term] => WantedValue::AtLeast(number_term(term)?),
+        ["at", "most", term] => WantedValue::AtMost(number_term(term)?),
+        ["below", term] => WantedValue::Below(number_term(term)?),
+        ["between", low, "and", high] => {
+            WantedValue::Between(number_term(low)?, number_term(high)?)
+        }
+        ["within", set] => WantedValue::Within(CpuSetVariable::from_name(set)?),
+        ["covers", set] => WantedValue::Covers(CpuSetVariable::from_name(set)?),
+        ["excludes", set] => WantedValue::Excludes(CpuSetVariable::from_name(set)?),
+        _ => return None,
+    })
 }
 
 fn single_word(text: &str) -> Option<String> {
