@@ -104,47 +104,36 @@ impl TryFrom<String> for Precondition {
 }
 
 fn parse(text: &str) -> Option<Precondition> {
-    Some(match text {
-        "x86" => Precondition::Processor(Architecture::X86),
-        "arm64" => Precondition::Processor(Architecture::Arm64),
-        "intel" => Precondition::Vendor(ProcessorVendor::Intel),
-        "amd" => Precondition::Vendor(ProcessorVendor::Amd),
-        "preempt_rt" => Precondition::PreemptRt(true),
-        "not preempt_rt" => Precondition::PreemptRt(false),
-        "deep idle" => Precondition::DeepIdle,
-        "polling" => Precondition::Polling(true),
-        "sleeping" => Precondition::Polling(false),
-        "systemd" => Precondition::Systemd,
-        "task" => Precondition::Task,
-        "interface" => Precondition::Interface,
-        _ => return parse_with_operand(text),
+    let pieces: Vec<&str> = text.split(' ').collect();
+    Some(match pieces.as_slice() {
+        ["x86"] => Precondition::Processor(Architecture::X86),
+        ["arm64"] => Precondition::Processor(Architecture::Arm64),
+        ["intel"] => Precondition::Vendor(ProcessorVendor::Intel),
+        ["amd"] => Precondition::Vendor(ProcessorVendor::Amd),
+        ["preempt_rt"] => Precondition::PreemptRt(true),
+        ["not", "preempt_rt"] => Precondition::PreemptRt(false),
+        ["deep", "idle"] => Precondition::DeepIdle,
+        ["polling"] => Precondition::Polling(true),
+        ["sleeping"] => Precondition::Polling(false),
+        ["systemd"] => Precondition::Systemd,
+        ["task"] => Precondition::Task,
+        ["interface"] => Precondition::Interface,
+        ["kernel", ">=", version] => {
+            let (major, minor) = version.split_once('.')?;
+            Precondition::KernelAtLeast(major.parse().ok()?, minor.parse().ok()?)
+        }
+        ["cpus", ">=", number] => Precondition::CpusAtLeast(number.parse().ok()?),
+        ["config", option] if option.starts_with("CONFIG_") => {
+            Precondition::Config((*option).to_owned())
+        }
+        ["file", path] if path.starts_with('/') => Precondition::File((*path).to_owned()),
+        ["flag", flag] => Precondition::Flag((*flag).to_owned()),
+        [name @ ("cpuset" | "memory"), version @ ("v1" | "v2")] => Precondition::Controller {
+            name: (*name).to_owned(),
+            version: if *version == "v1" { 1 } else { 2 },
+        },
+        _ => return None,
     })
-}
-
-fn parse_with_operand(text: &str) -> Option<Precondition> {
-    let (word, operand) = text.split_once(' ')?;
-    let at_least = || operand.strip_prefix(">= ");
-    match word {
-        "kernel" => {
-            let (major, minor) = at_least()?.split_once('.')?;
-            Some(Precondition::KernelAtLeast(major.parse().ok()?, minor.parse().ok()?))
-        }
-        "cpus" => Some(Precondition::CpusAtLeast(at_least()?.parse().ok()?)),
-        "config" => {
-            operand.starts_with("CONFIG_").then(|| Precondition::Config(operand.to_owned()))
-        }
-        "file" => operand.starts_with('/').then(|| Precondition::File(operand.to_owned())),
-        "flag" => (!operand.contains(' ')).then(|| Precondition::Flag(operand.to_owned())),
-        "cpuset" | "memory" => {
-            let version = operand
-                .strip_prefix('v')?
-                .parse()
-                .ok()
-                .filter(|version| (1..=2).contains(version))?;
-            Some(Precondition::Controller { name: word.to_owned(), version })
-        }
-        _ => None,
-    }
 }
 
 impl Precondition {
