@@ -144,15 +144,12 @@ fn validate(catalogue: &Catalogue) -> Result<(), CatalogueError> {
         check_rules(record)?;
     }
 
-    let known = |id: &str, field, name: &String| match ids.contains(name.as_str()) {
-        true => Ok(()),
-        false => Err(CatalogueError::UnknownName { id: id.to_owned(), field, name: name.clone() }),
-    };
+    let is_id = |name: &str| ids.contains(name);
     for alias in &catalogue.aliases {
-        alias.stands_for.iter().try_for_each(|name| known(&alias.id, "stands_for", name))?;
+        all_known(&alias.id, "stands_for", &alias.stands_for, is_id)?;
     }
     for parameter in &catalogue.published {
-        parameter.ids.iter().try_for_each(|name| known(&parameter.text, "ids", name))?;
+        all_known(&parameter.text, "ids", &parameter.ids, is_id)?;
         if parameter.ids.is_empty() && parameter.remark.is_none() {
             return Err(rule(&parameter.text, "a published parameter needs ids or a remark"));
         }
@@ -190,21 +187,27 @@ fn check_names(
     };
     let is_cause = |name: &str| CAUSES.contains(&name);
 
-    let all_known = |field, names: &[String], is_known: &dyn Fn(&str) -> bool| match names
-        .iter()
-        .find(|name| !is_known(name))
-    {
+    let id = &record.id;
+    all_known(id, "before", &record.before, is_id)?;
+    all_known(id, "after", &record.after, is_id)?;
+    all_known(id, "conflicts", &record.conflicts, is_id)?;
+    all_known(id, "profiles", &record.profiles, is_profile)?;
+    all_known(id, "sources", &record.sources, is_source)?;
+    all_known(id, "mends", &record.mends, is_cause)
+}
+
+fn all_known(
+    id: &str,
+    field: &'static str,
+    names: &[String],
+    is_known: impl Fn(&str) -> bool,
+) -> Result<(), CatalogueError> {
+    match names.iter().find(|name| !is_known(name)) {
         Some(name) => {
-            Err(CatalogueError::UnknownName { id: record.id.clone(), field, name: name.clone() })
+            Err(CatalogueError::UnknownName { id: id.to_owned(), field, name: name.clone() })
         }
         None => Ok(()),
-    };
-    all_known("before", &record.before, &is_id)?;
-    all_known("after", &record.after, &is_id)?;
-    all_known("conflicts", &record.conflicts, &is_id)?;
-    all_known("profiles", &record.profiles, &is_profile)?;
-    all_known("sources", &record.sources, &is_source)?;
-    all_known("mends", &record.mends, &is_cause)
+    }
 }
 
 /// Whether a text names an issue as `OWNER/REPOSITORY#NUMBER`.
@@ -292,18 +295,10 @@ fn check_probe(record: &TuningRecord, spec: &ProbeSpec) -> Result<(), CatalogueE
 }
 
 fn check_variables(record: &TuningRecord, text: &str) -> Result<(), CatalogueError> {
-    for piece in text.split('{').skip(1) {
-        let name = piece.split_once('}').map_or(piece, |(name, _)| name);
-        if !VARIABLES.contains(&name) {
-            return Err(CatalogueError::UnknownName {
-                id: record.id.clone(),
-                field: "a variable",
-                name: name.to_owned(),
-            });
-        }
-    }
-
-    Ok(())
+    let pieces = text.split('{').skip(1);
+    let names = pieces.map(|piece| piece.split('}').next().unwrap_or(piece).to_owned());
+    let names: Vec<_> = names.collect();
+    all_known(&record.id, "a variable", &names, |name| VARIABLES.contains(&name))
 }
 
 /// Returns all ids in an order that fits the edges `before` and `after`; where the edges leave a
