@@ -142,16 +142,9 @@ fn alias_table(text: &mut String, catalogue: &Catalogue) {
 fn profile_table(text: &mut String, catalogue: &Catalogue) {
     text.push_str("\n## profiles\n\n| profile | for | includes | records |\n|---|---|---|---|\n");
     for profile in &catalogue.profiles {
+        let (name, includes) = (format!("`{}`", profile.name), profile.includes.join(", "));
         let number = catalogue.profile(&profile.name).len().to_string();
-        row(
-            text,
-            &[
-                format!("`{}`", profile.name),
-                profile.title.clone(),
-                profile.includes.join(", "),
-                number,
-            ],
-        );
+        row(text, &[name, profile.title.clone(), includes, number]);
     }
 }
 
@@ -162,15 +155,8 @@ fn published_table(text: &mut String, catalogue: &Catalogue) {
     );
     for parameter in &catalogue.published {
         let remark = parameter.remark.clone().unwrap_or_default();
-        row(
-            text,
-            &[
-                parameter.source.clone(),
-                format!("`{}`", parameter.text),
-                parameter.ids.join(", "),
-                remark,
-            ],
-        );
+        let (written, ids) = (format!("`{}`", parameter.text), parameter.ids.join(", "));
+        row(text, &[parameter.source.clone(), written, ids, remark]);
     }
 }
 
