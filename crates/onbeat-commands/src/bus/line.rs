@@ -30,16 +30,12 @@ use crate::{ExitVerdict, Failure};
 /// Largest EEPROM, in bytes.
 const MOST_IMAGE: u64 = 131_072;
 
-fn line_error(why: CommissionError) -> Failure {
-    BusFailure::from(why).into()
-}
-
 // ---- states, registers, topology
 
 pub(crate) fn states(interface: &str, is_json: bool) -> Result<ExitVerdict, Failure> {
     on_line(interface, |line| {
         for place in 0..line.devices() {
-            let (state, code) = line.state(place).map_err(line_error)?;
+            let (state, code) = line.state(place)?;
             let has_error = state & al::ERROR != 0;
             if is_json {
                 print_json(&json!({
@@ -61,7 +57,7 @@ pub(crate) fn states(interface: &str, is_json: bool) -> Result<ExitVerdict, Fail
 pub(crate) fn registers(options: &LineOptions) -> Result<ExitVerdict, Failure> {
     on_line(&options.interface, |line| {
         for place in places_on(line, options.device)? {
-            let seen = line.registers(place).map_err(line_error)?;
+            let seen = line.registers(place)?;
             if options.json {
                 print_json(&registers_json(place, &seen))?;
             } else {
@@ -129,7 +125,7 @@ pub(crate) fn topology(options: &TopologyOptions) -> Result<ExitVerdict, Failure
     let TopologyOptions { line: options, view } = options;
     if *view {
         return on_line(&options.interface, |line| {
-            let before = upstreams(&line.links().map_err(line_error)?);
+            let before = upstreams(&line.links()?);
             let names: Vec<String> =
                 (0..before.len()).map(|place| name_at(line, place as u16)).collect();
             for text in drawn(&options.interface, &names, &before, letters()) {
@@ -141,7 +137,7 @@ pub(crate) fn topology(options: &TopologyOptions) -> Result<ExitVerdict, Failure
 
     on_line(&options.interface, |line| {
         let places = places_on(line, options.device)?;
-        let links = line.links().map_err(line_error)?;
+        let links = line.links()?;
         let before = upstreams(&links);
         let mut depths: Vec<usize> = Vec::new();
         for (place, upstream) in (0..).zip(&before) {
@@ -198,7 +194,7 @@ fn name_at(line: &mut Line<'_, LineWire>, place: u16) -> String {
 pub(crate) fn read_sii(options: &SiiReadOptions) -> Result<ExitVerdict, Failure> {
     on_line(&options.of.interface, |line| {
         let place = place_on(line, options.of.device)?;
-        let image = line.read_sii(place).map_err(line_error)?;
+        let image = line.read_sii(place)?;
         if let Some(path) = &options.output {
             std::fs::write(path, &image)
                 .map_err(|source| BusFailure::File { path: path.clone(), source })?;
@@ -206,8 +202,7 @@ pub(crate) fn read_sii(options: &SiiReadOptions) -> Result<ExitVerdict, Failure>
             return Ok(ExitVerdict::Pass);
         }
 
-        let sii = Sii::decode(&image).map_err(|why| CommissionError::Sii { place, why });
-        let sii = sii.map_err(line_error)?;
+        let sii = Sii::decode(&image).map_err(|why| CommissionError::Sii { place, why })?;
         if options.json {
             print_json(&sii_json(place, &sii))?;
         } else {
@@ -375,9 +370,9 @@ fn objects(entries: &[&SiiEntry]) -> String {
 pub(crate) fn pdos(options: &LineOptions) -> Result<ExitVerdict, Failure> {
     on_line(&options.interface, |line| {
         for place in places_on(line, options.device)? {
-            let sii = line.sii(place).map_err(line_error)?;
-            let is_mapped = line.state(place).map_err(line_error)?.0 & al::STATE != al::INIT
-                && sii.protocols & 0x04 != 0;
+            let sii = line.sii(place)?;
+            let is_mapped =
+                line.state(place)?.0 & al::STATE != al::INIT && sii.protocols & 0x04 != 0;
             let source = if is_mapped { "mapping" } else { "EEPROM" };
             let [outputs, inputs] = if is_mapped {
                 [present_pdos(line, place, (&sii, 3))?, present_pdos(line, place, (&sii, 4))?]
@@ -441,7 +436,7 @@ fn assigned_pdos(
             Ok(bytes) => Ok(number(&bytes).unwrap_or_default()),
             // A device without outputs or inputs has no such object.
             Err(CommissionError::Object { .. }) if entry == 0 => Ok(0),
-            Err(why) => Err(line_error(why)),
+            Err(why) => Err(why.into()),
         }
     };
     let mut pdos = Vec::new();
@@ -498,13 +493,13 @@ fn pdo_text(kind: &str, pdo: &SiiPdo) {
 pub(crate) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
     on_line(&options.of.interface, |line| {
         let place = place_on(line, options.of.device)?;
-        for index in line.object_indices(place).map_err(line_error)? {
-            let object = line.object(place, index).map_err(line_error)?;
+        for index in line.object_indices(place)? {
+            let object = line.object(place, index)?;
             if !options.json {
                 say(Tone::Plain, &format!("0x{index:04x}  \"{}\"", object.name));
             }
             for entry in 0..=object.highest {
-                let Some(described) = line.entry(place, index, entry).map_err(line_error)? else {
+                let Some(described) = line.entry(place, index, entry)? else {
                     continue;
                 };
                 let value = if options.values && described.access & 0x0007 != 0 {
@@ -523,7 +518,7 @@ pub(crate) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
                 if let Some(Err(why)) = value
                     && !matches!(why, CommissionError::Object { .. })
                 {
-                    return Err(line_error(why));
+                    return Err(why.into());
                 }
                 if options.json {
                     print_json(&json!({
@@ -552,9 +547,7 @@ pub(crate) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
 pub(crate) fn sdo(interface: &str, options: &SdoOptions) -> Result<ExitVerdict, Failure> {
     on_line(interface, |line| {
         let place = place_on(line, device_of(options)?)?;
-        let bytes = line
-            .sdo(place, options.object, options.complete, SdoAction::Read)
-            .map_err(line_error)?;
+        let bytes = line.sdo(place, options.object, options.complete, SdoAction::Read)?;
         let (index, entry) = options.object;
         let hex = hex_of(&bytes);
         if options.named.json {
@@ -578,7 +571,7 @@ pub(crate) fn device_of(options: &SdoOptions) -> Result<super::options::CableDev
 pub(crate) fn details(interface: &str) -> Result<(), Failure> {
     on_line(interface, |line| {
         for place in 0..line.devices() {
-            let seen = line.registers(place).map_err(line_error)?;
+            let seen = line.registers(place)?;
             registers_text(place, &seen);
             match line.sii(place) {
                 Ok(sii) => sii_text(&sii),

@@ -29,15 +29,13 @@ impl LineWire {
             return Ok(Self::Simulated(Box::new(InProcess::on_clock(link, Monotonic))));
         }
 
-        let opened =
-            Interface::open(interface).map_err(BusError::from).map_err(BusFailure::from)?;
+        let opened = Interface::open(interface)?;
         if let Some(user) = opened.user(Role::MainDevice) {
             let running = RunningBus::Onbeat(interface.to_owned(), user);
-            return Err(BusFailure::from(BusError::RunningLine(running)).into());
+            return Err(BusError::RunningLine(running).into());
         }
         drop(opened);
-        let packets = Packets::open(interface).map_err(BusError::from).map_err(BusFailure::from)?;
-        Ok(Self::Packets(Box::new(packets)))
+        Ok(Self::Packets(Box::new(Packets::open(interface)?)))
     }
 }
 
@@ -84,15 +82,12 @@ pub(crate) fn on_line<T>(
     work: impl FnOnce(&mut Line<'_, LineWire>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let mut wire = LineWire::open(interface)?;
-    let mut line = Line::open(&mut wire, interface).map_err(BusFailure::from)?;
+    let mut line = Line::open(&mut wire, interface)?;
     work(&mut line)
 }
 
 /// Returns the position of a device.
-pub(crate) fn place_on(
-    line: &mut Line<'_, LineWire>,
-    device: CableDevice,
-) -> Result<u16, BusFailure> {
+pub(crate) fn place_on(line: &mut Line<'_, LineWire>, device: CableDevice) -> Result<u16, Failure> {
     let (what, list, number) = match device {
         CableDevice::Place(place) => {
             line.check(place)?;
@@ -113,12 +108,12 @@ pub(crate) fn place_on(
         }
     }
     match places.as_slice() {
-        [] => Err(BusFailure::NoNumber { interface, what, list, number }),
+        [] => Err(BusFailure::NoNumber { interface, what, list, number }.into()),
         [place] => Ok(*place),
         several => {
             let words: Vec<String> = several.iter().map(u16::to_string).collect();
             let (devices, places) = (several.len(), words.join(", "));
-            Err(BusFailure::DoubleNumber { interface, what, number, devices, places })
+            Err(BusFailure::DoubleNumber { interface, what, number, devices, places }.into())
         }
     }
 }
@@ -127,7 +122,7 @@ pub(crate) fn place_on(
 pub(crate) fn places_on(
     line: &mut Line<'_, LineWire>,
     device: Option<CableDevice>,
-) -> Result<Vec<u16>, BusFailure> {
+) -> Result<Vec<u16>, Failure> {
     match device {
         None => Ok((0..line.devices()).collect()),
         Some(device) => Ok(vec![place_on(line, device)?]),

@@ -29,10 +29,6 @@ use crate::{ExitVerdict, Failure};
 /// Name of the log of writes, in onbeat's state directory.
 const LOG: &str = "bus-writes.jsonl";
 
-fn line_error(why: CommissionError) -> Failure {
-    BusFailure::from(why).into()
-}
-
 /// Asks, unless `--yes` was given. Anything but `y` or `yes` is a no.
 pub(crate) fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), BusFailure> {
     if consent.yes {
@@ -84,7 +80,7 @@ fn logged<T>(
     (interface, place, what): (&str, u16, &str),
     work: impl FnOnce() -> Result<T, CommissionError>,
 ) -> Result<T, Failure> {
-    recorded((Target::Interface(interface), place, what), || work().map_err(line_error))
+    recorded((Target::Interface(interface), place, what), || Ok(work()?))
 }
 
 /// Carries out a write between two lines of the log.
@@ -109,7 +105,7 @@ pub(crate) fn request_state(
 ) -> Result<ExitVerdict, Failure> {
     on_line(interface, |line| {
         let place = place_on(line, device)?;
-        let (is, _) = line.state(place).map_err(line_error)?;
+        let (is, _) = line.state(place)?;
         let (from, to) = (state_word(is), state_word(state));
         let text = format!("Take the device at place {place} from {from} to {to}?");
         ask(consent, &text, "a change of state")?;
@@ -145,7 +141,7 @@ pub(crate) fn alias(options: &AliasOptions) -> Result<ExitVerdict, Failure> {
     let interface = options.of.interface.as_str();
     on_line(interface, |line| {
         let place = place_on(line, options.of.device)?;
-        let image = line.read_sii(place).map_err(line_error)?;
+        let image = line.read_sii(place)?;
         let before = alias_of(&image);
         let Some(alias) = options.alias else {
             say(Tone::Plain, &before.to_string());
@@ -178,7 +174,7 @@ pub(crate) fn write_sii(options: &SiiWriteOptions) -> Result<ExitVerdict, Failur
     let interface = options.of.interface.as_str();
     on_line(interface, |line| {
         let place = place_on(line, options.of.device)?;
-        let before = line.read_sii(place).map_err(line_error)?;
+        let before = line.read_sii(place)?;
         check_image(options, place, &image, &new, &before)?;
 
         let differ = image.chunks(2).zip(before.chunks(2)).filter(|(new, old)| new != old).count()
@@ -245,7 +241,7 @@ pub(crate) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure
             // A device that stays in BOOT takes part in no bus.
             logged((interface, place, "AL state INIT"), || line.request_state(place, INIT))?;
         }
-        let file = file.map_err(line_error)?;
+        let file = file?;
         std::fs::write(&options.output, &file)
             .map_err(|source| BusFailure::File { path: options.output.clone(), source })?;
         say(Tone::Plain, &format!("{} bytes saved to {}", file.len(), options.output.display()));

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::line_words::{SIMULATED, on_line};
 use super::options::ScanOptions;
 use super::words::al_words;
-use crate::failure::bus::BusFailure;
 use crate::term::print_json;
 use crate::term::{Tone, advise, columns, say, wrapped};
 use crate::{ExitVerdict, Failure};
@@ -23,8 +22,7 @@ use crate::{ExitVerdict, Failure};
 pub(crate) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
     let devices = if options.interface == SIMULATED {
         let link = Link::from_toml(Segment::HUMANOID)?;
-        scan_on(&mut InProcess::on_clock(link, Monotonic), SIMULATED, false)
-            .map_err(BusFailure::from)?
+        scan_on(&mut InProcess::on_clock(link, Monotonic), SIMULATED, false)?
     } else {
         scan_interface(&options.interface, options.beside_running)?
     };
@@ -78,26 +76,23 @@ pub(crate) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
 fn device_ids(interface: &str) -> Result<Vec<Option<u16>>, Failure> {
     on_line(interface, |line| {
         let ids = (0..line.devices()).map(|place| line.device_id(place));
-        let ids: Result<Vec<_>, _> = ids.collect();
-        Ok(ids.map_err(BusFailure::from)?)
+        Ok(ids.collect::<Result<_, _>>()?)
     })
 }
 
 fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, Failure> {
-    let interface = Interface::open(name).map_err(BusError::from).map_err(BusFailure::from)?;
+    let interface = Interface::open(name)?;
     let Some(user) = interface.user(Role::MainDevice) else {
         drop(interface);
-        let mut packets = Packets::open(name).map_err(BusError::from).map_err(BusFailure::from)?;
-        return Ok(scan_on(&mut packets, name, beside_running).map_err(BusFailure::from)?);
+        return Ok(scan_on(&mut Packets::open(name)?, name, beside_running)?);
     };
 
     if !beside_running {
         let running = RunningBus::Onbeat(name.to_owned(), user);
-        return Err(BusFailure::from(BusError::Running(running)).into());
+        return Err(BusError::Running(running).into());
     }
 
-    let mut devices =
-        scan_on(&mut Packets::new(interface), name, true).map_err(BusFailure::from)?;
+    let mut devices = scan_on(&mut Packets::new(interface), name, true)?;
     name_by_image(&mut devices, &user);
     Ok(devices)
 }

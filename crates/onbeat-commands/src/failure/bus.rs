@@ -5,20 +5,14 @@ use std::path::PathBuf;
 
 use onbeat_ethercat::eni::NetworkError;
 use onbeat_ethercat::sii::SiiError;
-use onbeat_robot::bus::BusError;
-use onbeat_robot::commission::CommissionError;
 
 /// A request to a running bus failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BusFailure {
-    #[error(transparent)]
-    Up(#[from] BusError),
     #[error(
         "--device selects devices of an ESI file (.xml), and {path} is not one; leave --device out"
     )]
     NoEsi { path: PathBuf },
-    #[error(transparent)]
-    Line(#[from] CommissionError),
     #[error(
         "`{device}` is not a device on a cable, where devices have no names; write its position, such as 3, or alias:1001"
     )]
