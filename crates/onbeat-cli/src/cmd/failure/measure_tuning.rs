@@ -1,12 +1,10 @@
 //! Why a tuning cannot be measured.
 
-use onbeat::bench::{CellTuningError, Tuning};
+use onbeat::bench::Tuning;
 
 /// Why a tuning cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MeasureTuningFailure {
-    #[error(transparent)]
-    Unknown(#[from] CellTuningError),
     #[error("--tuning {tuning} has {what} already: choose letters without it")]
     NothingNew { tuning: Tuning, what: String },
     #[error("{what} cannot be measured here: {why}")]

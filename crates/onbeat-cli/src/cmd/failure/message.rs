@@ -33,6 +33,4 @@ pub(crate) enum MessageFailure {
     Line { line: u64, source: MessageError },
     #[error("cannot read standard input: {0}")]
     Input(std::io::Error),
-    #[error("{0}")]
-    Definition(#[from] MessageError),
 }

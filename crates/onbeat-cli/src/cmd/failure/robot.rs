@@ -16,6 +16,4 @@ pub(crate) enum RobotFailure {
     NotWith { option: &'static str, with: &'static str },
     #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
-    #[error(transparent)]
-    View(#[from] onbeat_robot::live_view::LiveViewError),
 }

@@ -3,11 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use onbeat_tune::apply::{ApplyError, OtherOwner};
+use onbeat_tune::apply::OtherOwner;
 use onbeat_tune::capture::CaptureError;
-use onbeat_tune::explain::ExplainError;
 use onbeat_tune::lint::LintError;
-use onbeat_tune::persist::PersistError;
 use onbeat_tune::plan::PlanError;
 
 /// One sentence each; exit status 2.
@@ -27,8 +25,6 @@ pub(crate) enum TuneFailure {
     DecidedByPlan { path: PathBuf, option: &'static str },
     #[error("{path}: {source}")]
     PlanFile { path: PathBuf, source: PlanError },
-    #[error(transparent)]
-    Plan(#[from] PlanError),
     #[error("{path} exists; name another file, or replace it by --force")]
     Exists { path: PathBuf },
     #[error("{0}. --ignore-owners applies the plan all the same")]
@@ -49,16 +45,10 @@ pub(crate) enum TuneFailure {
     Unanswered { question: &'static str },
     #[error("cannot read the answer: {0}; nothing was changed")]
     Answer(io::Error),
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
     #[error("{directory} belongs to root, who applied the changes. Run: sudo {command}")]
     RecordOfRoot { directory: PathBuf, command: String },
-    #[error(transparent)]
-    Persist(#[from] PersistError),
     #[error("writing below {root} needs root. Run: sudo {command}")]
     PersistNeedsRoot { root: PathBuf, command: String },
-    #[error(transparent)]
-    Explain(#[from] ExplainError),
     #[error("{path}: {source}")]
     Lint { path: PathBuf, source: LintError },
     #[error("{path}: {source}")]

@@ -3,9 +3,6 @@
 use std::process::ExitStatus;
 
 use onbeat::cause::TraceError;
-use onbeat_watch::WatchError;
-use onbeat_watch::loops::ChoiceError;
-use onbeat_watch::target::TargetError;
 
 /// What remains possible where the error itself does not say it.
 const fn instead(why: &TraceError) -> &'static str {
@@ -30,8 +27,6 @@ pub(crate) enum WatchFailure {
     OneLoop { option: &'static str, other: &'static str },
     #[error("no cycle of {thread} was seen in {seconds:.1} s; {why}")]
     NoCycle { thread: String, seconds: f64, why: &'static str },
-    #[error(transparent)]
-    Symbol(onbeat_watch::symbol::SymbolError),
     #[error(
         "calls of {function} cannot be recorded: {why}; it needs root, and a kernel with CONFIG_UPROBE_EVENTS and BTF"
     )]
@@ -64,12 +59,4 @@ pub(crate) enum WatchFailure {
     EndedInBlock { program: String, seconds: f64 },
     #[error("block {block}: {why}")]
     Block { block: u32, why: String },
-    #[error(transparent)]
-    Run(#[from] onbeat::probe::RunError),
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    #[error(transparent)]
-    Choice(#[from] ChoiceError),
-    #[error(transparent)]
-    Watch(#[from] WatchError),
 }

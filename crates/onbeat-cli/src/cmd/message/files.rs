@@ -25,13 +25,13 @@ pub(super) fn add_files(types: &mut TypeSet, files: &[PathBuf]) -> Result<(), Fa
             Some("idl") => of_idl.add(&file, &text),
             _ => types.add(&type_of(path)?, &text),
         };
-        added.map_err(MessageFailure::from)?;
+        added?;
     }
     for why in of_idl.unusable().take(MOST_NAMED) {
         advise(Tone::Careful, &format!("a type cannot be used: {why}"));
     }
-    of_idl.add_to(types).map_err(MessageFailure::from)?;
-    Ok(of_lcm.add_to(types).map_err(MessageFailure::from)?)
+    of_idl.add_to(types)?;
+    Ok(of_lcm.add_to(types)?)
 }
 
 /// Returns the texts of those files that are in LCM's language.

@@ -235,7 +235,7 @@ fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure
         Language::Python => generate::python(&types, name),
         Language::Rust => generate::rust(&types, name),
     };
-    let code = code.map_err(MessageFailure::from)?;
+    let code = code?;
     put(|out| out.write_all(code.as_bytes()));
     Ok(ExitVerdict::Pass)
 }

@@ -98,14 +98,14 @@ impl Publication {
     fn open(options: &PublishOptions) -> Result<Self, Failure> {
         let name = &options.message_type;
         let types = match &options.definition {
-            Some(text) => TypeSet::from_text(name, text).map_err(MessageFailure::from)?,
+            Some(text) => TypeSet::from_text(name, text)?,
             None => {
                 let mut types = own::types();
                 add_files(&mut types, &options.file)?;
                 types
             }
         };
-        let used = types.used(name).map_err(MessageFailure::from)?;
+        let used = types.used(name)?;
         let type_name = used.first().map_or_else(|| name.clone(), |first| first.name.clone());
         let record_bytes = options.most_bytes as usize;
         let records = (RING_BYTES / record_bytes).clamp(64, 4096);
@@ -115,8 +115,8 @@ impl Publication {
             record_bytes,
             record_type: RecordType {
                 name: type_name.clone(),
-                hash: types.hash(name).map_err(MessageFailure::from)?,
-                schema: types.text(name).map_err(MessageFailure::from)?,
+                hash: types.hash(name)?,
+                schema: types.text(name)?,
             },
             description: String::new(),
         };

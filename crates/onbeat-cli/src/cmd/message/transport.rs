@@ -15,7 +15,6 @@ use super::log::of_channels;
 use super::options::{ReceiveOptions, SendOptions};
 use crate::cmd::Common;
 use crate::cmd::byte_words::hex_of;
-use crate::cmd::failure::message::MessageFailure;
 use crate::cmd::gateway::Gateway;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
@@ -149,7 +148,7 @@ fn record_type(options: &ReceiveOptions) -> Result<(String, String, String), Fai
     let Some(name) = &options.message_type else { return Ok(Default::default()) };
     let mut types: TypeSet = own::types();
     add_files(&mut types, &options.file)?;
-    let text = types.text(name).map_err(MessageFailure::from)?;
-    let hash = types.hash(name).map_err(MessageFailure::from)?;
+    let text = types.text(name)?;
+    let hash = types.hash(name)?;
     Ok((name.clone(), text, hex_of(&hash)))
 }

@@ -1,11 +1,10 @@
 //! `onbeat robot run --view`: the robot in a browser of this machine.
 
 use onbeat_report::units::{count, percent};
-use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewPlan, ViewLimits};
+use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewError, LiveViewPlan, ViewLimits};
 use onbeat_robot::session::RobotFile;
 
 use super::options::RobotRunOptions;
-use crate::cmd::failure::robot::RobotFailure;
 use crate::term::{Tone, advise};
 
 /// The page, as `viewer/` builds it.
@@ -23,7 +22,7 @@ pub(super) fn open(
     options: &RobotRunOptions,
     file: &RobotFile,
     name: Option<&str>,
-) -> Result<Option<LiveView>, RobotFailure> {
+) -> Result<Option<LiveView>, LiveViewError> {
     let (Some(port), Some(name)) = (options.view, name) else { return Ok(None) };
     let limits = ViewLimits::for_browsers(options.view_browsers.into());
     let plan = LiveViewPlan { name, file, port, page: PAGE, avoid_cpu: options.cpu, limits };

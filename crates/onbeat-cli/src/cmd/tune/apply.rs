@@ -35,7 +35,7 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let selected = selection(&options.selected, &options.checked, "apply")?;
     if !host.is_root() {
-        return Err(TuneFailure::from(ApplyError::NeedsRoot { command: typed().join(" ") }).into());
+        return Err(ApplyError::NeedsRoot { command: typed().join(" ") }.into());
     }
 
     // What an interrupted onbeat left would be taken for the machine's own values.
@@ -81,7 +81,7 @@ fn apply_now(
         ..ApplyRequest::new(typed().join(" "))
     };
 
-    let applied = apply::apply(host, &directory, plan, &request).map_err(TuneFailure::from)?;
+    let applied = apply::apply(host, &directory, plan, &request)?;
     if is_stopped(&interruptions)
         && let Some(journal) = &applied.journal
     {

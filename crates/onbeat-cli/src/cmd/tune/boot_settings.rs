@@ -16,7 +16,6 @@ use super::options::CheckedLoopOptions;
 use super::selection;
 use crate::cmd::Common;
 use crate::cmd::Failure;
-use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 
 /// Where packages install onbeat, for a tree of another machine.
@@ -60,8 +59,8 @@ pub(super) fn of_tunings(
 ) -> Result<PersistPlan, Failure> {
     let records = records(tunings);
     let setup = machine::setup(checked);
-    let chosen = machine::chosen(tree, &setup, &machine::choice(checked));
-    let setup = LoopSetup { cpus: chosen.map_err(TuneFailure::from)?.cpus, ..setup };
+    let cpus = machine::chosen(tree, &setup, &machine::choice(checked))?.cpus;
+    let setup = LoopSetup { cpus, ..setup };
     let (settings, others) = BootSettings::from_records(&records, &Survey::new(tree, &setup));
     let mut made = PersistPlan { settings, ..PersistPlan::default() };
     if others.is_empty() {

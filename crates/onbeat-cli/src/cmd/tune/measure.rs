@@ -99,16 +99,15 @@ struct Sides {
 impl Sides {
     /// Both sides are bound to one CPU: which one the scheduler takes is not what is measured.
     fn new(options: &TuneMeasureOptions) -> Result<Self, Failure> {
-        let known = MeasureTuningFailure::from;
-        let (alone, _) = CellTuning::default().with(&options.what).map_err(known)?;
+        let (alone, _) = CellTuning::default().with(&options.what)?;
         let is_of_host = alone.host_names().any(|name| name != PLACEBO);
         let usual = Tuning { priority: is_of_host, memory: is_of_host, ..Tuning::default() };
         let letters = CellTuning::from(options.tuning.unwrap_or(usual));
         let without = match alone.options() {
             LoopOptions { bound: true, .. } => letters,
-            _ => letters.with(AFFINITY).map_err(known)?.0,
+            _ => letters.with(AFFINITY)?.0,
         };
-        let (with, is_new) = without.with(&options.what).map_err(known)?;
+        let (with, is_new) = without.with(&options.what)?;
         if !is_new {
             let tuning = options.tuning.unwrap_or_default();
             let what = options.what.clone();

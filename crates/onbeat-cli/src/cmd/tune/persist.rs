@@ -70,7 +70,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
             boot_settings::of_tunings(&tree, &tunings, &checked, &options.root)?
         }
     };
-    made.settings.validate().map_err(TuneFailure::from)?;
+    made.settings.validate()?;
 
     if !options.json {
         print_settings(&made);
@@ -83,7 +83,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
         }
     }
 
-    let written = onbeat_tune::persist(&options.root, &made.settings).map_err(TuneFailure::from)?;
+    let written = onbeat_tune::persist(&options.root, &made.settings)?;
     if options.json {
         let printed = PrintedPersist::new(&written, &made.not_persisted);
         say(Tone::Plain, &serde_json::to_string(&printed)?);
@@ -181,7 +181,7 @@ fn print_follow_ups(follow_ups: &[FollowUp]) {
 fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     admit(&options.root)?;
     let mode = if options.force { UndoMode::Force } else { UndoMode::Careful };
-    let removed = remove(&options.root, mode).map_err(TuneFailure::from)?;
+    let removed = remove(&options.root, mode)?;
     let is_left = |outcome: RemovalOutcome| outcome == RemovalOutcome::ChangedSince;
     let left = removed.files.iter().any(|(_, outcome)| is_left(*outcome));
     if options.json {
@@ -214,7 +214,7 @@ const fn outcome_words(outcome: RemovalOutcome) -> &'static str {
 
 fn show(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     admit(&options.root)?;
-    let values = confirm(&options.root).map_err(TuneFailure::from)?;
+    let values = confirm(&options.root)?;
     if options.json {
         let printed = PrintedPersisted {
             schema: PERSISTED_SCHEMA,

@@ -19,7 +19,6 @@ use onbeat_watch::words::{choice_words, clean, process_words};
 
 use super::options::{CheckedLoopOptions, TaskWord};
 use crate::cmd::failure::tune::TuneFailure;
-use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::{Failure, runs};
 use crate::signals;
 use crate::signals::OnUsr1;
@@ -51,9 +50,7 @@ pub(super) fn resolved(
     let found = match word {
         TaskWord::Thread(tid) => of_number(*tid, typed, looked)?,
         TaskWord::Name(path) if is_run(path) => of_run(Path::new(path))?,
-        TaskWord::Name(name) => {
-            Found::look(resolve(name).map_err(WatchFailure::from)?, None, looked)?
-        }
+        TaskWord::Name(name) => Found::look(resolve(name)?, None, looked)?,
     };
     if !looked.json {
         say(Tone::Plain, &wrapped(&found.words(), columns()));
@@ -66,8 +63,8 @@ fn is_run(word: &str) -> bool {
     word.contains('/') || (Path::new(word).is_dir() && process::named(word).is_empty())
 }
 
-fn no_process(pid: i32) -> WatchFailure {
-    TargetError::NoSuchProcess { pid }.into()
+const fn no_process(pid: i32) -> TargetError {
+    TargetError::NoSuchProcess { pid }
 }
 
 fn of_number(tid: i32, typed: &CheckedLoopOptions, looked: Looked<'_>) -> Result<Found, Failure> {
@@ -128,9 +125,7 @@ impl Found {
     fn look(pid: i32, only: Option<i32>, looked: Looked<'_>) -> Result<Self, Failure> {
         let seen = match survey(pid, looked) {
             Ok(seen) => seen,
-            Err(WatchError::Ended { pid }) => {
-                return Err(no_process(pid).into());
-            }
+            Err(WatchError::Ended { pid }) => return Err(no_process(pid).into()),
             Err(why) => return Self::by_proc(pid, only, &why.to_string()),
         };
         let process = process_words(pid);

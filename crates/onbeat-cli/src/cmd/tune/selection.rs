@@ -87,5 +87,5 @@ pub(super) fn planned(
     let cpus = machine::choice(checked);
     let setup = machine::setup(checked);
     let request = PlanRequest { tunings, cpus, setup };
-    Ok(plan(tree, &request).map_err(TuneFailure::from)?)
+    Ok(plan(tree, &request)?)
 }

@@ -15,7 +15,6 @@ use serde::Serialize;
 use super::options::TuneStatusOptions;
 use super::plan_text::{counted, value};
 use super::record;
-use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, columns, fold, letters, say};
 
@@ -28,7 +27,7 @@ const MOST_LISTED: usize = 4;
 pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let journals = record::applied(&host, &record::directory(&host)?)?;
-    let persisted = confirm(Path::new("/")).map_err(TuneFailure::from)?;
+    let persisted = confirm(Path::new("/"))?;
     if options.json {
         let printed = PrintedStatus::new(&journals, &persisted);
         say(Tone::Plain, &serde_json::to_string(&printed)?);

@@ -44,13 +44,13 @@ pub(super) fn explain(options: &TuneExplainOptions) -> Result<ExitVerdict, Failu
         Ok(chosen) => chosen.cpus,
         // On a machine without a CPU for the loop a tuning can still be explained.
         Err(_) if options.query.checked.cpus.is_none() => CpuList::default(),
-        Err(why) => return Err(TuneFailure::from(why).into()),
+        Err(why) => return Err(why.into()),
     };
     let setup = LoopSetup { cpus, ..setup };
 
     let mut tunings = Vec::new();
     for id in &options.ids {
-        tunings.extend(onbeat_tune::explain(id, &tree, &setup).map_err(TuneFailure::from)?);
+        tunings.extend(onbeat_tune::explain(id, &tree, &setup)?);
     }
     if options.query.json {
         let printed = PrintedExplanations { schema: EXPLAIN_SCHEMA, tunings: &tunings };

@@ -25,7 +25,7 @@ pub(super) fn watch(
     seen: &Survey,
     interruptions: &Interruptions,
 ) -> Result<ExitVerdict, Failure> {
-    let found = find(pid, symbol).map_err(WatchFailure::Symbol)?;
+    let found = find(pid, symbol)?;
     let number = NonZeroU32::new(pid.unsigned_abs()).unwrap_or(NonZeroU32::MIN);
     let place = FunctionPlace { pid: number, file: found.file.clone(), offset: found.offset };
     let refused = |why| WatchFailure::NotProbed { function: found.name.clone(), why };

@@ -9,7 +9,6 @@ use onbeat_watch::target::TargetError;
 use onbeat_watch::{json, threads};
 
 use crate::cmd::Failure;
-use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::show;
 use crate::term::{letters, print_json};
 
@@ -24,7 +23,7 @@ pub(in crate::cmd) fn without_tracing(
 ) -> Result<(), Failure> {
     let before = process::threads_of(pid);
     if before.is_empty() {
-        return Err(WatchFailure::from(TargetError::NoSuchProcess { pid }).into());
+        return Err(TargetError::NoSuchProcess { pid }.into());
     }
     for _ in 0..20 {
         if !stop.load(Ordering::Relaxed) {

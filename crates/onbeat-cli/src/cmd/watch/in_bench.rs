@@ -191,7 +191,7 @@ impl WatchedCell<'_> {
             load: block.load,
             duration_ns: block.releases.saturating_mul(self.setting.period_ns),
         };
-        let mut collector = Collector::open().map_err(WatchError::from)?;
+        let mut collector = Collector::open()?;
         let onto = Onto { recorder, explainer };
         Ok(measure_stretch(&mut collector, stretch, onto, interruptions, &mut |_, _| {})?)
     }
@@ -260,20 +260,18 @@ impl Started {
     /// Looks for the loop.
     fn found(&self, least_ns: u64, interruptions: &Interruptions) -> Result<WatchedLoop, Failure> {
         let pid = self.launched.pid();
-        let mut collector = Collector::open().map_err(WatchError::from)?;
+        let mut collector = Collector::open()?;
         if !collector.knows_timers() {
-            return Err(WatchFailure::from(WatchError::HiddenAddresses).into());
+            return Err(WatchError::HiddenAddresses.into());
         }
-        let seen = survey_again(&mut collector, pid, least_ns, &interruptions.stop)
-            .map_err(WatchFailure::from)?;
+        let seen = survey_again(&mut collector, pid, least_ns, &interruptions.stop)?;
         let process = process_words(pid);
         let of_name =
             |of: &WatchedLoop| self.thread.as_ref().is_none_or(|it| *it == of.thread.name);
         // Of several threads of one name the choice is that of the trial.
         match chosen(&seen, &process, None, letters()) {
             Ok(likely) if of_name(&likely) => Ok(likely),
-            _ => Ok(chosen(&seen, &process, self.thread.as_deref(), letters())
-                .map_err(WatchFailure::from)?),
+            _ => Ok(chosen(&seen, &process, self.thread.as_deref(), letters())?),
         }
     }
 

@@ -59,8 +59,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     let mut launched = launch::start(&options.command, printed)?;
     let pid = match &launched {
         Some(launched) => launched.pid(),
-        None => target::resolve(options.target.as_deref().unwrap_or_default())
-            .map_err(WatchFailure::from)?,
+        None => target::resolve(options.target.as_deref().unwrap_or_default())?,
     };
     let watched = watch(options, pid, &interruptions);
     let watched = watched.map_err(|why| launch::explained(why, launched.as_mut()));
@@ -101,12 +100,12 @@ fn watch(
         }
     };
     if !collector.knows_timers() {
-        return Err(WatchFailure::from(WatchError::HiddenAddresses).into());
+        return Err(WatchError::HiddenAddresses.into());
     }
 
     let progress = ProgressLine::new(0.0, options.output.json);
     progress.show(0.0, "looking for the loop");
-    let seen = survey(&mut collector, pid, &interruptions.stop).map_err(WatchFailure::from);
+    let seen = survey(&mut collector, pid, &interruptions.stop);
     progress.finish();
     let seen = seen?;
     let name = seen.threads.first().map_or("process", |thread| &thread.facts.name);
@@ -118,8 +117,7 @@ fn watch(
     if let Some(symbol) = &options.cycle {
         return calls::watch(options, pid, symbol, &seen, interruptions);
     }
-    let chosen =
-        all_chosen(&seen, &process, &options.thread, letters()).map_err(WatchFailure::from);
+    let chosen = all_chosen(&seen, &process, &options.thread, letters());
     if !options.output.json {
         let tid = chosen.as_ref().ok().and_then(|all| Some(all.first()?.thread.tid()));
         show::table(&threads::table(&seen, &process, tid, letters()));
@@ -188,8 +186,7 @@ fn record(
         }
     };
 
-    let measured =
-        measure(collector, &plan, interruptions, &mut report).map_err(WatchFailure::from);
+    let measured = measure(collector, &plan, interruptions, &mut report);
     progress.finish();
     screen.end();
     summary.end();

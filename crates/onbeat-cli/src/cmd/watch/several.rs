@@ -12,8 +12,7 @@ use onbeat_watch::together::measure_together;
 
 use super::options::WatchOptions;
 use super::{Measured, PROBE, conclude, findings, header};
-use crate::cmd::failure::watch::WatchFailure;
-use crate::cmd::{ExitVerdict, Failure, runs};
+use crate::cmd::{ExitVerdict, Failure, runs, worse};
 use crate::term::{ProgressLine, say_error};
 
 /// Threads whose causes are recorded: each recorder costs every wake-up of all of them.
@@ -49,7 +48,7 @@ pub(super) fn record(
     let mut worst = ExitVerdict::Pass;
     let mut failed: Option<Failure> = None;
     for (place, measured) in all.into_iter().enumerate() {
-        let measured = measured.map_err(WatchFailure::from).map_err(Failure::from);
+        let measured = measured.map_err(Failure::from);
         let (watched, findings) = (&loops[place], plans[place].header.findings.as_slice());
         let concluded = runs::keep_if_begun(&dirs[place], measured).and_then(|result| {
             let of_thread = Measured { seen, watched, result: &result, findings };
@@ -84,15 +83,4 @@ fn plans<'p>(asked: &Asked<'_>, paths: &'p [PathBuf]) -> Vec<WatchPlan<'p>> {
         origin,
     };
     loops.iter().zip(paths).enumerate().map(of).collect()
-}
-
-/// FAIL is worse than INCONCLUSIVE, which is worse than PASS.
-fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
-    let rank = |verdict: &ExitVerdict| match verdict {
-        ExitVerdict::Pass => 0,
-        ExitVerdict::Inconclusive => 1,
-        ExitVerdict::Fail => 2,
-        ExitVerdict::CouldNotRun => 3,
-    };
-    if rank(&other) > rank(&one) { other } else { one }
 }
