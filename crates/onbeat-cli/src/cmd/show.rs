@@ -17,7 +17,7 @@ use super::looping::verdict;
 use super::runs::{self, ReportedRun};
 use super::{ExitVerdict, Failure};
 use crate::options::OutputOptions;
-use crate::term::{Tone, columns, fold, letters, say, wrapped};
+use crate::term::{Tone, columns, letters, say, say_folded, say_wrapped};
 
 /// How much of a summary is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +106,7 @@ fn say_line(line: &ClosingLine) {
     } else {
         text
     };
-    say(line.outcome.map_or(Tone::Plain, tone_of), &fold::lines(&text, columns()));
+    say_folded(line.outcome.map_or(Tone::Plain, tone_of), &text);
 }
 
 const fn tone_of(outcome: Outcome) -> Tone {
@@ -121,7 +121,7 @@ const fn tone_of(outcome: Outcome) -> Tone {
 pub(crate) fn in_brief(summary: &Summary) {
     short_tables(summary);
     for cell in &summary.cells {
-        cell.notes.iter().for_each(|note| say(Tone::Plain, &wrapped(note, columns())));
+        cell.notes.iter().for_each(|note| say_wrapped(Tone::Plain, note));
     }
     conclusions(summary, true);
 }
@@ -238,7 +238,7 @@ fn sections(summary: &Summary) {
         }
 
         for sentence in sentences {
-            say(Tone::Plain, &wrapped(&sentence, columns()));
+            say_wrapped(Tone::Plain, &sentence);
         }
 
         say(Tone::Plain, "");
@@ -252,11 +252,11 @@ fn conclusions(summary: &Summary, verbose: bool) {
     let mut sentences =
         if is_brief { cautions(summary) } else { bench_sentences(summary) }.into_iter();
     if !is_brief && let Some(verdict) = sentences.next() {
-        say(tone, &wrapped(&verdict, columns()));
+        say_wrapped(tone, &verdict);
     }
 
     for sentence in sentences.chain(imported::sentences(&summary.cells)) {
-        say(Tone::Plain, &wrapped(&sentence, columns()));
+        say_wrapped(Tone::Plain, &sentence);
     }
 
     say(Tone::Plain, "");

@@ -107,6 +107,16 @@ pub fn wrapped(text: &str, width: usize) -> String {
     broken(text, width, unicode())
 }
 
+/// Writes a paragraph of results, broken into lines of their width.
+pub fn say_wrapped(tone: Tone, text: &str) {
+    say(tone, &wrapped(text, columns()));
+}
+
+/// Writes lines of results, folded to their width.
+pub fn say_folded(tone: Tone, text: &str) {
+    say(tone, &fold::lines(text, columns()));
+}
+
 /// Units that stay on the line of their number.
 const UNITS: [&str; 13] =
     ["s", "ms", "us", "µs", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];

@@ -19,8 +19,7 @@ use super::{ExitVerdict, Failure, whole};
 use super::{run_clock, runs};
 use crate::cmd::compare::options::CompareOptions;
 use crate::cmd::compare::plain_logs::Opened;
-use crate::term::letters;
-use crate::term::{Tone, columns, say, wrapped};
+use crate::term::{Tone, letters, say, say_wrapped};
 
 pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
     let sides = sides(options);
@@ -148,11 +147,11 @@ fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) 
     compare_round_trips::table(digests, letters()).iter().for_each(show::table);
     compare_tables::differences(comparison).iter().for_each(show::table);
     for sentence in &comparison.sentences {
-        say(Tone::Head, &wrapped(sentence, columns()));
+        say_wrapped(Tone::Head, sentence);
     }
 
     for warning in &comparison.warnings {
-        say(Tone::Careful, &wrapped(warning, columns()));
+        say_wrapped(Tone::Careful, warning);
     }
 
     if let Some(to) = &options.html {

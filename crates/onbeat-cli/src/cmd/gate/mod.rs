@@ -25,7 +25,7 @@ use super::compare::side_names;
 use super::failure::trend::TrendFailure;
 use super::{ExitVerdict, Failure, runs, whole};
 use crate::cmd::gate::options::GateOptions;
-use crate::term::{Tone, columns, say, wrapped};
+use crate::term::{Tone, say, say_wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
     options
@@ -239,23 +239,16 @@ fn print(gate: &Gate) {
             Outcome::Inconclusive => Tone::Careful,
         };
 
-        say(
-            tone,
-            &wrapped(
-                &format!("{}: {}: {}", check.outcome.words(), check.of, check.name),
-                columns(),
-            ),
-        );
-        say(Tone::Plain, &wrapped(&check.sentence, columns()));
+        say_wrapped(tone, &format!("{}: {}: {}", check.outcome.words(), check.of, check.name));
+        say_wrapped(Tone::Plain, &check.sentence);
     }
     let mut bases: Vec<&str> = gate.checks.iter().map(|check| check.basis.as_str()).collect();
     bases.sort_unstable();
     bases.dedup();
     for basis in bases.into_iter().filter(|basis| !basis.is_empty()) {
-        say(Tone::Faint, &wrapped(basis, columns()));
+        say_wrapped(Tone::Faint, basis);
     }
     if gate.outcome == Outcome::Inconclusive {
-        let words = wrapped("the samples do not decide it: exit status 3", columns());
-        say(Tone::Faint, &words);
+        say_wrapped(Tone::Faint, "the samples do not decide it: exit status 3");
     }
 }

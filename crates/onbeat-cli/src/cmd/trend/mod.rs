@@ -15,7 +15,7 @@ use super::compare::names;
 use super::failure::trend::TrendFailure;
 use super::{Common, ExitVerdict, Failure, runs, show};
 use crate::cmd::trend::options::TrendOptions;
-use crate::term::{Tone, advise, columns, letters, say, wrapped};
+use crate::term::{Tone, advise, columns, letters, say, say_wrapped, wrapped};
 
 pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
     let share = Share::from_percent(options.at);
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
     }
     show::table(&trend::table(&trend, letters()));
     for sentence in &trend.sentences {
-        say(Tone::Plain, &wrapped(sentence, columns()));
+        say_wrapped(Tone::Plain, sentence);
     }
     Ok(ExitVerdict::Pass)
 }

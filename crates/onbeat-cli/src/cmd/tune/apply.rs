@@ -26,7 +26,7 @@ use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::signals::{EndOf, OnUsr1, watch};
 use crate::state::journal_directory;
-use crate::term::{Tone, advise, columns, fold, say};
+use crate::term::{Tone, advise, say, say_folded};
 
 /// Names the fields of what `tune apply --json` prints.
 const APPLY_SCHEMA: &str = "onbeat.tune-apply/1";
@@ -91,7 +91,7 @@ fn apply_now(
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&PrintedApply::new(&applied))?);
     } else {
-        say(Tone::Plain, &fold::lines(&words(&applied), columns()));
+        say_folded(Tone::Plain, &words(&applied));
     }
     Ok(ExitVerdict::Pass)
 }

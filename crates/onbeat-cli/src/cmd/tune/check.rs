@@ -20,7 +20,7 @@ use crate::cmd::findings::spike_causes::SpikeCauses;
 use crate::cmd::findings::{add_remembered, machine};
 use crate::cmd::looping::check_cpu;
 use crate::cmd::{ExitVerdict, Failure, runs, show};
-use crate::term::{Tone, advise, columns, fold, letters, say};
+use crate::term::{Tone, advise, letters, say, say_folded};
 
 pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
@@ -247,12 +247,12 @@ fn print_check(
 ) {
     let counts = VerdictCounts::from_tunings(tunings);
     let letters = letters();
-    say(Tone::Head, &fold::lines(&tune::verdict(setup, tunings, letters), columns()));
+    say_folded(Tone::Head, &tune::verdict(setup, tunings, letters));
     let VerdictCounts { bad, unknown, good, not_applicable } = counts;
     let more = if options.all { "" } else { "; --all lists them" };
     let summary =
         format!("{bad} bad, {unknown} unknown, {good} good, {not_applicable} not applicable{more}");
-    say(Tone::Plain, &fold::lines(&summary, columns()));
+    say_folded(Tone::Plain, &summary);
     if let Some(watched) = watched {
         print_lines(&tune::watched(watched, letters));
     }
@@ -288,23 +288,23 @@ fn print_hints(
     if let Some(because) = because {
         let chosen =
             format!("loop     CPU {}: {because}; --cpus LIST checks for another", setup.cpus);
-        say(Tone::Faint, &fold::lines(&chosen, columns()));
+        say_folded(Tone::Faint, &chosen);
     }
     if options.evidence.is_none() && options.query.from.is_none() {
         let watch = "watch    onbeat tune check --evidence 10s: records what runs on that CPU";
-        say(Tone::Faint, &fold::lines(watch, columns()));
+        say_folded(Tone::Faint, watch);
     }
 }
 
 fn print_lines(lines: &[String]) {
-    lines.iter().for_each(|line| say(Tone::Plain, &fold::lines(line, columns())));
+    lines.iter().for_each(|line| say_folded(Tone::Plain, line));
 }
 
 /// Prints a title and the lines below it.
 fn print_block(text: &str) {
     let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
-    say(Tone::Head, &fold::lines(title, columns()));
-    say(Tone::Plain, &fold::lines(rest, columns()));
+    say_folded(Tone::Head, title);
+    say_folded(Tone::Plain, rest);
 }
 
 fn print_details(tunings: &[CheckedTuning]) {

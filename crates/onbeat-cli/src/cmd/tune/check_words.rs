@@ -9,6 +9,7 @@ use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;
 
+use super::plan_text::arrow;
 use crate::cmd::findings::checked::{
     CheckedTuning, EffectEvidence, ExplainedSpikes, mended, takes_word,
 };
@@ -20,7 +21,7 @@ const LONGEST_WORD: usize = 20;
 /// Returns the table of findings, in their order.
 pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Letters) -> Table {
     let by_run = tunings.iter().any(|tuning| tuning.explained.is_some());
-    let arrow = if letters == Letters::Unicode { "→" } else { "->" };
+    let arrow = arrow(letters);
     let columns = ["verdict", "effect", "tuning", &format!("current {arrow} wanted"), "takes"]
         .map(Column::words);
     let mut rows: Vec<Row> = tunings.iter().map(|tuning| row(tuning, arrow)).collect();
@@ -260,7 +261,7 @@ const MOST_EFFECT: u8 = 3;
 /// Returns a finding by its place in the order: what, why, state, fix, what it takes and may break.
 pub(crate) fn in_short(place: usize, tuning: &CheckedTuning, letters: Letters) -> String {
     let CheckedTuning { record, explained, evidence, .. } = tuning;
-    let arrow = if letters == Letters::Unicode { "→" } else { "->" };
+    let arrow = arrow(letters);
     let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
     let lines = [
         ("what", Some(record.what.clone())),

@@ -29,7 +29,7 @@ use crate::options::{LimitOptions, OutputOptions, ScreenOptions};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::state::state_directory;
-use crate::term::{Tone, advise, columns, fold, say, wrapped};
+use crate::term::{Tone, advise, columns, say, say_folded, wrapped};
 
 /// Names the fields of what `tune measure --json` prints.
 const MEASURE_SCHEMA: &str = "onbeat.tune-measure/1";
@@ -249,7 +249,7 @@ fn print(
         return Ok(());
     }
 
-    say(Tone::Head, &fold::lines(&sentence, columns()));
+    say_folded(Tone::Head, &sentence);
     let how = format!(
         "{}, {} pairs of blocks in turns, {} against {}; the interval has 99 %",
         under(&result.load),
@@ -257,6 +257,6 @@ fn print(
         sides.with,
         sides.without
     );
-    say(Tone::Plain, &fold::lines(&capital(&how), columns()));
+    say_folded(Tone::Plain, &capital(&how));
     Ok(())
 }

@@ -23,7 +23,7 @@ use super::status::{PrintedValue, persisted_words};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure, typed};
-use crate::term::{Tone, columns, fold, say};
+use crate::term::{Tone, say, say_folded};
 
 /// Names the fields of what `tune persist PLAN --json` prints.
 const PERSIST_SCHEMA: &str = "onbeat.tune-persist/1";
@@ -41,10 +41,6 @@ pub(super) fn run(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> 
         (false, false) => show(options),
         (false, true) => write(options),
     }
-}
-
-fn line(tone: Tone, text: &str) {
-    say(tone, &fold::lines(text, columns()));
 }
 
 /// The machine's own root directory can be changed by root alone.
@@ -78,7 +74,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     if !options.yes {
         let question = format!("Write them below {}?", options.root.display());
         if ask(&question, "persist")? == UserAnswer::No {
-            line(Tone::Plain, "nothing was changed");
+            say_folded(Tone::Plain, "nothing was changed");
             return Ok(ExitVerdict::CouldNotRun);
         }
     }
@@ -98,28 +94,28 @@ fn print_settings(made: &PersistPlan) {
     let settings = &made.settings;
 
     if !settings.kernel_parameters.is_empty() {
-        line(Tone::Head, "kernel parameters");
-        line(Tone::Plain, &format!("  {}", settings.kernel_parameters.join(" ")));
+        say_folded(Tone::Head, "kernel parameters");
+        say_folded(Tone::Plain, &format!("  {}", settings.kernel_parameters.join(" ")));
     }
     if let Some(cpus) = &settings.service_cpus {
-        line(Tone::Head, "services");
-        line(Tone::Plain, &format!("  start on CPU {cpus}"));
+        say_folded(Tone::Head, "services");
+        say_folded(Tone::Plain, &format!("  start on CPU {cpus}"));
     }
     if !settings.sysctls.is_empty() || !settings.sysfs.is_empty() {
-        line(Tone::Head, "values written at boot");
+        say_folded(Tone::Head, "values written at boot");
         for (name, value) in settings.sysctls.iter().chain(&settings.sysfs) {
-            line(Tone::Plain, &format!("  {name} = {value}"));
+            say_folded(Tone::Plain, &format!("  {name} = {value}"));
         }
     }
 
     if !made.at_boot.is_empty() {
-        line(Tone::Head, "applied at boot by onbeat-apply.service");
+        say_folded(Tone::Head, "applied at boot by onbeat-apply.service");
         print_at_boot(&made.at_boot);
     }
     if !made.not_persisted.is_empty() {
-        line(Tone::Head, "not persisted");
+        say_folded(Tone::Head, "not persisted");
         for NotPersisted { id, why } in &made.not_persisted {
-            line(Tone::Plain, &format!("  {id}  {why}"));
+            say_folded(Tone::Plain, &format!("  {id}  {why}"));
         }
     }
 
@@ -133,11 +129,11 @@ fn print_at_boot(steps: &[PlanStep]) {
         let count = counts.entry(&step.id).or_insert(0);
         *count += 1;
         if *count <= MOST_LISTED {
-            line(Tone::Plain, &format!("  {}  {}", step.id, change(step)));
+            say_folded(Tone::Plain, &format!("  {}  {}", step.id, change(step)));
         }
     }
     for (id, count) in counts.into_iter().filter(|(_, count)| *count > MOST_LISTED) {
-        line(Tone::Plain, &format!("  {id}  and {} more", count - MOST_LISTED));
+        say_folded(Tone::Plain, &format!("  {id}  and {} more", count - MOST_LISTED));
     }
 }
 
@@ -147,23 +143,23 @@ fn print_removal(root: &Path) {
         Some("/") | None => String::new(),
         Some(root) => format!(" --root {root}"),
     };
-    line(Tone::Plain, &format!("remove  sudo onbeat tune persist --remove{below}"));
+    say_folded(Tone::Plain, &format!("remove  sudo onbeat tune persist --remove{below}"));
 }
 
 fn print_written(written: &Persisted) {
-    line(Tone::Plain, &format!("wrote {}", counted(written.files.len(), "file")));
+    say_folded(Tone::Plain, &format!("wrote {}", counted(written.files.len(), "file")));
     for file in &written.files {
         say(Tone::Plain, &format!("  {file}"));
     }
     print_follow_ups(&written.follow_ups);
     if let Some(sentence) = &written.by_hand {
-        line(Tone::Careful, sentence);
+        say_folded(Tone::Careful, sentence);
     }
     for other in &written.overridden {
-        line(Tone::Careful, &format!("{other} sets the same values later in the boot"));
+        say_folded(Tone::Careful, &format!("{other} sets the same values later in the boot"));
     }
     if let Some(sentence) = written.fallback {
-        line(Tone::Plain, &format!("fallback  {sentence}"));
+        say_folded(Tone::Plain, &format!("fallback  {sentence}"));
     }
 }
 
@@ -171,10 +167,10 @@ fn print_follow_ups(follow_ups: &[FollowUp]) {
     if follow_ups.is_empty() {
         return;
     }
-    line(Tone::Head, "run these commands; onbeat does not");
+    say_folded(Tone::Head, "run these commands; onbeat does not");
     for command in follow_ups {
         say(Tone::Plain, &format!("  {}", command.line()));
-        line(Tone::Plain, &format!("      {}", command.why));
+        say_folded(Tone::Plain, &format!("      {}", command.why));
     }
 }
 
@@ -187,11 +183,11 @@ fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&PrintedRemoval::new(&removed))?);
     } else if removed.files.is_empty() {
-        line(Tone::Plain, "nothing to remove: nothing is persisted");
+        say_folded(Tone::Plain, "nothing to remove: nothing is persisted");
     } else {
         for (path, outcome) in &removed.files {
             let tone = if is_left(*outcome) { Tone::Careful } else { Tone::Plain };
-            line(tone, &format!("{path}  {}", outcome_words(*outcome)));
+            say_folded(tone, &format!("{path}  {}", outcome_words(*outcome)));
         }
         print_follow_ups(&removed.follow_ups);
     }
@@ -225,12 +221,12 @@ fn show(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     }
 
     if values.is_empty() {
-        line(Tone::Plain, "nothing is persisted; name a plan file or tunings to persist");
+        say_folded(Tone::Plain, "nothing is persisted; name a plan file or tunings to persist");
         return Ok(ExitVerdict::Pass);
     }
     for value in &values {
         let tone = if value.state == ConfirmedState::Differs { Tone::Careful } else { Tone::Plain };
-        line(tone, &persisted_words(value));
+        say_folded(tone, &persisted_words(value));
     }
     print_removal(&options.root);
     Ok(ExitVerdict::Pass)

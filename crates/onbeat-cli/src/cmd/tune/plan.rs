@@ -17,7 +17,7 @@ use crate::cmd::failure::spike::pasted;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::term::{Tone, columns, fold, say};
+use crate::term::{Tone, say, say_folded};
 
 pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {
     let tunings = if options.ids.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {
     }
 
     plan_text::print(&plan, if options.full { ListExtent::Full } else { ListExtent::Short });
-    say(Tone::Plain, &fold::lines(&next_step(&plan, options), columns()));
+    say_folded(Tone::Plain, &next_step(&plan, options));
     Ok(ExitVerdict::Pass)
 }
 

@@ -4,7 +4,7 @@ use onbeat_report::units::Letters;
 use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::plan::{LeftOut, Plan, PlanStep, StepTarget};
 
-use crate::term::{Tone, columns, fold, letters, say};
+use crate::term::{Tone, letters, say, say_folded};
 
 /// How many steps of a tuning are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,7 @@ const LONGEST_VALUE: usize = 60;
 
 /// Prints a plan: its steps by tuning, what takes a reboot, what is left out, and the counts.
 pub(super) fn print(plan: &Plan, extent: ListExtent) {
-    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
-    line(Tone::Head, &heading(plan));
+    say_folded(Tone::Head, &heading(plan));
     say(Tone::Plain, "");
     for steps in by_tuning(plan, EffectTime::Now) {
         print_tuning(&steps, extent);
@@ -39,22 +38,22 @@ pub(super) fn print(plan: &Plan, extent: ListExtent) {
 
     let later = by_tuning(plan, EffectTime::AfterReboot);
     if !later.is_empty() {
-        line(Tone::Head, "kernel parameters: onbeat tune persist; after a reboot");
+        say_folded(Tone::Head, "kernel parameters: onbeat tune persist; after a reboot");
         for step in later.into_iter().flatten() {
-            line(Tone::Plain, &format!("  {}  {}", step.id, step.new));
-            line(Tone::Plain, &format!("      risk  {}", step.risk));
+            say_folded(Tone::Plain, &format!("  {}  {}", step.id, step.new));
+            say_folded(Tone::Plain, &format!("      risk  {}", step.risk));
         }
         say(Tone::Plain, "");
     }
 
     if lists_left_out(plan, extent) && !plan.left_out.is_empty() {
-        line(Tone::Head, "left out");
+        say_folded(Tone::Head, "left out");
         for LeftOut { id, because } in &plan.left_out {
-            line(Tone::Plain, &format!("  {id}  {because}"));
+            say_folded(Tone::Plain, &format!("  {id}  {because}"));
         }
         say(Tone::Plain, "");
     }
-    line(Tone::Plain, &counts(plan, extent));
+    say_folded(Tone::Plain, &counts(plan, extent));
 }
 
 /// What is left out of a profile is of less interest than what is left out of ids that were typed.
@@ -95,30 +94,34 @@ fn by_tuning(plan: &Plan, wanted: EffectTime) -> Vec<Vec<&PlanStep>> {
 }
 
 fn print_tuning(steps: &[&PlanStep], extent: ListExtent) {
-    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
     let Some(first) = steps.first() else { return };
     let title = catalogue().get(&first.id).map_or("", |record| &record.title);
-    line(Tone::Head, &format!("{}: {title}", first.id));
+    say_folded(Tone::Head, &format!("{}: {title}", first.id));
 
     let listed = steps.len().min(extent.most_steps());
     for step in &steps[..listed] {
-        line(Tone::Plain, &format!("  {}", change(step)));
+        say_folded(Tone::Plain, &format!("  {}", change(step)));
         // Not folded: it is pasted.
         say(Tone::Faint, &format!("      # {}", step.shell));
     }
     if steps.len() > listed {
         let more = steps.len() - listed;
-        line(Tone::Plain, &format!("  and {more} more; --full lists them"));
+        say_folded(Tone::Plain, &format!("  and {more} more; --full lists them"));
     }
     if !first.risk.is_empty() {
-        line(Tone::Plain, &format!("  risk  {}", first.risk));
+        say_folded(Tone::Plain, &format!("  risk  {}", first.risk));
     }
 }
 
 /// `/proc/sys/vm/swappiness: 60 → 10`
 pub(super) fn change(step: &PlanStep) -> String {
-    let arrow = if letters() == Letters::Unicode { "→" } else { "->" };
+    let arrow = arrow(letters());
     format!("{}: {} {arrow} {}", step.target, value(&step.old), value(&step.new))
+}
+
+/// From one value to another.
+pub(super) fn arrow(letters: Letters) -> &'static str {
+    if letters == Letters::Unicode { "→" } else { "->" }
 }
 
 /// A value on one line, cut where it is long.

@@ -22,7 +22,7 @@ use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{Failure, runs};
 use crate::signals;
 use crate::signals::OnUsr1;
-use crate::term::{ProgressLine, Tone, columns, letters, say, wrapped};
+use crate::term::{ProgressLine, Tone, letters, say_wrapped};
 
 /// What a command looks at, and what it prints.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ pub(super) fn resolved(
         TaskWord::Name(name) => Found::look(resolve(name)?, None, looked)?,
     };
     if !looked.json {
-        say(Tone::Plain, &wrapped(&found.words(), columns()));
+        say_wrapped(Tone::Plain, &found.words());
     }
     Ok(found.completed(typed))
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use onbeat_host::process::kill_session;
-use onbeat_report::units::Letters;
 use onbeat_tune::LiveHost;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{AppliedChange, AppliedJournal};
@@ -13,10 +12,10 @@ use onbeat_tune::persist::{ConfirmedState, PersistedValue, confirm};
 use serde::Serialize;
 
 use super::options::TuneStatusOptions;
-use super::plan_text::{counted, value};
+use super::plan_text::{arrow, counted, value};
 use super::record;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::term::{Tone, columns, fold, letters, say};
+use crate::term::{Tone, letters, say, say_folded};
 
 /// Names the fields of what `tune status --json` prints.
 const STATUS_SCHEMA: &str = "onbeat.tune-status/1";
@@ -48,8 +47,7 @@ pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
 }
 
 fn print_journal(journal: &AppliedJournal, is_full: bool) {
-    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
-    line(Tone::Head, &heading(journal));
+    say_folded(Tone::Head, &heading(journal));
     let mut tunings: BTreeMap<&str, Vec<&AppliedChange>> = BTreeMap::new();
     for change in &journal.changes {
         tunings.entry(&change.id).or_default().push(change);
@@ -58,23 +56,23 @@ fn print_journal(journal: &AppliedJournal, is_full: bool) {
     for (id, changes) in &tunings {
         let (as_made, others): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(|change| change.state == ChangeState::InEffect);
-        line(Tone::Plain, &format!("  {id}"));
+        say_folded(Tone::Plain, &format!("  {id}"));
         let most = if is_full { usize::MAX } else { MOST_LISTED };
         for change in as_made.iter().take(most) {
-            line(Tone::Plain, &format!("    {}", words(change)));
+            say_folded(Tone::Plain, &format!("    {}", words(change)));
         }
         if as_made.len() > most {
             let more = as_made.len() - most;
-            line(Tone::Plain, &format!("    and {more} more in effect; --full lists them"));
+            say_folded(Tone::Plain, &format!("    and {more} more in effect; --full lists them"));
         }
         for change in others {
-            line(Tone::Careful, &format!("    {}", words(change)));
+            say_folded(Tone::Careful, &format!("    {}", words(change)));
         }
     }
 
     let in_effect = journal.changes.iter().filter(|c| c.state == ChangeState::InEffect).count();
     let all = counted(journal.changes.len(), "change");
-    line(
+    say_folded(
         Tone::Plain,
         &format!("{all} of {}, {in_effect} in effect", counted(tunings.len(), "tuning")),
     );
@@ -92,7 +90,7 @@ fn heading(journal: &AppliedJournal) -> String {
 
 /// `/proc/sys/vm/swappiness: 60 → 10`, and what became of it.
 fn words(change: &AppliedChange) -> String {
-    let arrow = if letters() == Letters::Unicode { "→" } else { "->" };
+    let arrow = arrow(letters());
     let AppliedChange { setting, old, new, state, .. } = change;
     let old = value(old);
     let new = value(new);
@@ -116,10 +114,10 @@ fn print_persisted(persisted: &[PersistedValue], is_full: bool) {
     }
     let holds = persisted.iter().filter(|value| value.state == ConfirmedState::Holds).count();
     let all = counted(persisted.len(), "setting");
-    say(Tone::Head, &fold::lines(&format!("persisted: {all}, {holds} in effect"), columns()));
+    say_folded(Tone::Head, &format!("persisted: {all}, {holds} in effect"));
     for value in persisted {
         if is_full || value.state != ConfirmedState::Holds {
-            say(Tone::Plain, &fold::lines(&format!("  {}", persisted_words(value)), columns()));
+            say_folded(Tone::Plain, &format!("  {}", persisted_words(value)));
         }
     }
     say(Tone::Plain, "remove  sudo onbeat tune persist --remove");

@@ -19,7 +19,7 @@ use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::lint_report::{JudgedFile, LintForm};
 use crate::cmd::{ExitVerdict, Failure};
-use crate::term::{Tone, advise, columns, fold, put, say};
+use crate::term::{Tone, advise, columns, fold, put, say, say_folded};
 
 /// Names the fields of what `tune explain --json` prints.
 const EXPLAIN_SCHEMA: &str = "onbeat.tune-explain/1";
@@ -110,12 +110,9 @@ pub(super) fn capture(options: &TuneCaptureOptions) -> Result<ExitVerdict, Failu
         let path = options.file.display();
         let files = counted(summary.files, "file");
         let line = format!("{path}: {files}, {} KiB; gzip makes it smaller", archive.len() / 1024);
-        say(Tone::Plain, &fold::lines(&line, columns()));
+        say_folded(Tone::Plain, &line);
         let path = pasted(&options.file);
-        say(
-            Tone::Plain,
-            &fold::lines(&format!("check  onbeat tune check --from {path}"), columns()),
-        );
+        say_folded(Tone::Plain, &format!("check  onbeat tune check --from {path}"));
     }
     if summary.refused > 0 && !LiveHost::new().is_root() {
         let refused = counted(summary.refused, "path");

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use onbeat_host::process::kill_session;
-use onbeat_report::units::Letters;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
 use onbeat_tune::journal::Undone;
@@ -12,10 +11,10 @@ use onbeat_tune::repair::Ending;
 use onbeat_tune::{ChangeOutcome, LiveHost, Repaired, UndoMode};
 use serde::Serialize;
 
-use super::plan_text::{counted, value};
+use super::plan_text::{arrow, counted, value};
 use super::record;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::term::{Tone, columns, fold, letters, say};
+use crate::term::{Tone, letters, say, say_folded};
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct TuneUndoOptions {
@@ -59,13 +58,12 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
 }
 
 fn print(repaired: &[Repaired]) {
-    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
     let sentences: Vec<(Tone, String)> = repaired.iter().flat_map(sentences).collect();
     if sentences.is_empty() {
-        line(Tone::Plain, "nothing to undo: no change is on record");
+        say_folded(Tone::Plain, "nothing to undo: no change is on record");
     }
     for (tone, sentence) in &sentences {
-        line(*tone, sentence);
+        say_folded(*tone, sentence);
     }
 }
 
@@ -169,28 +167,30 @@ fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<ExitVerdict,
         return Ok(ExitVerdict::Pass);
     }
 
-    let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
     if journals.is_empty() {
-        line(Tone::Plain, "nothing to undo: no change is on record");
+        say_folded(Tone::Plain, "nothing to undo: no change is on record");
     }
     for journal in journals {
         if journal.is_running && !journal.is_kept {
             let who = record::command_and_time(&journal.head);
             let pid = journal.head.owner.tid;
-            line(Tone::Careful, &format!("would leave alone: {who}; it is running (pid {pid})"));
+            say_folded(
+                Tone::Careful,
+                &format!("would leave alone: {who}; it is running (pid {pid})"),
+            );
             continue;
         }
 
-        line(Tone::Head, &format!("would undo {}", record::command_and_time(&journal.head)));
+        say_folded(Tone::Head, &format!("would undo {}", record::command_and_time(&journal.head)));
         for change in journal.changes.iter().rev() {
-            line(Tone::Plain, &format!("  {}", would(change)));
+            say_folded(Tone::Plain, &format!("  {}", would(change)));
         }
     }
     Ok(ExitVerdict::Pass)
 }
 
 fn would(change: &AppliedChange) -> String {
-    let arrow = if letters() == Letters::Unicode { "→" } else { "->" };
+    let arrow = arrow(letters());
     let AppliedChange { setting, old, new, state, .. } = change;
     let old = value(old);
     let new = value(new);

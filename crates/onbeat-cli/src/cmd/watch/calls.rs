@@ -16,7 +16,7 @@ use super::options::WatchOptions;
 use super::record;
 use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::{ExitVerdict, Failure, show};
-use crate::term::{Tone, columns, letters, say, wrapped};
+use crate::term::{Tone, letters, say, say_wrapped};
 
 pub(super) fn watch(
     options: &WatchOptions,
@@ -51,8 +51,8 @@ pub(super) fn watch(
     if !options.output.json {
         let process = process_words(pid);
         show::table(&threads::table(seen, &process, Some(watched.thread.tid()), letters()));
-        say(Tone::Plain, &wrapped(&words(&found), columns()));
-        say(Tone::Plain, &wrapped(&choice_words(&watched, letters()), columns()));
+        say_wrapped(Tone::Plain, &words(&found));
+        say_wrapped(Tone::Plain, &choice_words(&watched, letters()));
         say(Tone::Plain, "");
     }
     let mut collector = collector_of_calls(&watched, timer, &place).map_err(refused)?;

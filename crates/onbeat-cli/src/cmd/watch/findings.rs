@@ -6,7 +6,7 @@ use onbeat_watch::measure::WatchedLoop;
 
 use super::Measured;
 use crate::cmd::findings;
-use crate::term::{Tone, columns, say, wrapped};
+use crate::term::{Tone, say, say_wrapped};
 
 /// Settings that are not as wanted for this loop, by the catalogue.
 pub(super) fn of_catalogue(watched: &WatchedLoop) -> Vec<FindingNote> {
@@ -45,7 +45,7 @@ pub(super) fn say_all(measured: &Measured<'_>) {
 
     say(Tone::Head, "About the program");
     for Finding { what, remedy, .. } in &found {
-        say(Tone::Plain, &wrapped(&format!("{what}. {remedy}"), columns()));
+        say_wrapped(Tone::Plain, &format!("{what}. {remedy}"));
     }
     if !settings.is_empty() {
         let words = format!(
@@ -53,7 +53,7 @@ pub(super) fn say_all(measured: &Measured<'_>) {
             settings.join(", "),
             watched.thread.tid()
         );
-        say(Tone::Plain, &wrapped(&words, columns()));
+        say_wrapped(Tone::Plain, &words);
     }
 }
 

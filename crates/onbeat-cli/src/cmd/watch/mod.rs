@@ -33,7 +33,7 @@ use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::options::Until;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
-use crate::term::{ProgressLine, Tone, advise, columns, letters, print_json, say, wrapped};
+use crate::term::{ProgressLine, Tone, advise, letters, print_json, say, say_wrapped};
 use launch::{Launched, Printed};
 use options::WatchOptions;
 
@@ -121,9 +121,7 @@ fn watch(
     if !options.output.json {
         let tid = chosen.as_ref().ok().and_then(|all| Some(all.first()?.thread.tid()));
         show::table(&threads::table(&seen, &process, tid, letters()));
-        words::remarks(&seen, letters()).iter().for_each(|words| {
-            say(Tone::Plain, &wrapped(words, columns()));
-        });
+        words::remarks(&seen, letters()).iter().for_each(|words| say_wrapped(Tone::Plain, words));
     }
     if options.list {
         if options.output.json {
@@ -135,7 +133,7 @@ fn watch(
     let chosen = chosen?;
     if !options.output.json {
         for watched in &chosen {
-            say(Tone::Plain, &wrapped(&words::choice_words(watched, letters()), columns()));
+            say_wrapped(Tone::Plain, &words::choice_words(watched, letters()));
         }
         say(Tone::Plain, "");
     }
