@@ -10,7 +10,7 @@ pub mod gateway;
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use onbeat_tune::TuneError;
 
@@ -88,4 +88,11 @@ pub enum Common {
         "`{what}` has no bus, so it has no events to count; omit --limit-on events=N, or {instead}"
     )]
     NoEvents { what: String, instead: &'static str },
+}
+
+impl Common {
+    /// Returns a function that adds operation and path to an answer of the system.
+    pub fn file(what: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::File { what, path: path.to_owned(), source }
+    }
 }

@@ -51,7 +51,7 @@ pub fn stream(
             .and_then(|temporary| temporary.fill(fill)?.move_to_place()),
     };
 
-    written.map_err(|source| Common::File { what: "write", path: to.to_owned(), source })
+    written.map_err(Common::file("write", to))
 }
 
 /// Returns whether a typed name means standard output.

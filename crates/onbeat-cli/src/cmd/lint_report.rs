@@ -42,11 +42,7 @@ impl JudgedFile {
         path: &Path,
         subject_of: impl FnOnce(&str) -> Result<LintSubject, LintError>,
     ) -> Result<Self, Failure> {
-        let text = read_text(path).map_err(|source| Common::File {
-            what: "read",
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = read_text(path).map_err(Common::file("read", path))?;
         let failed = |source| TuneFailure::Lint { path: path.to_owned(), source };
         let subject = subject_of(&text).map_err(failed)?;
         let report = lint(&text, subject).map_err(failed)?;

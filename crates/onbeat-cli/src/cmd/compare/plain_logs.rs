@@ -14,6 +14,7 @@ use onbeat_report::imported::UNKNOWN;
 use tempfile::TempDir;
 
 use crate::cmd::failure::import::ImportFailure;
+use crate::cmd::import::streams_of;
 use crate::cmd::{Common, Failure, typed};
 use crate::term::{Tone, advise};
 
@@ -39,11 +40,8 @@ impl Opened {
             None => return Ok(Self { path: typed.to_owned(), _dir: None }),
         }
 
-        let dir = tempfile::tempdir().map_err(|source| Common::File {
-            what: "create a directory in",
-            path: std::env::temp_dir(),
-            source,
-        })?;
+        let dir = tempfile::tempdir()
+            .map_err(Common::file("create a directory in", &std::env::temp_dir()))?;
         import_into(dir.path(), typed)?;
         Ok(Self { path: dir.path().to_owned(), _dir: Some(dir) })
     }
@@ -63,14 +61,8 @@ fn format(path: &Path) -> Result<Option<Format>, Failure> {
 }
 
 fn import_into(dir: &Path, path: &Path) -> Result<(), Failure> {
-    let file = foreign::open(path).map_err(|source| Common::File {
-        what: "read",
-        path: path.to_owned(),
-        source,
-    })?;
     let asked = SourceOptions { format: Some(Format::Hlog), ..SourceOptions::default() };
-    let streams = import::read(&mut BufReader::with_capacity(1 << 18, file), &asked)
-        .map_err(|source| ImportFailure::Import { path: path.to_owned(), source })?;
+    let streams = streams_of(path, &asked)?;
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for (stream, place) in streams.iter().zip(0..) {
         // Named by place: a tag may hold any letter.

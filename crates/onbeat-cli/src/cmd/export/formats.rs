@@ -52,11 +52,7 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
 
 /// Writes a file per cell and series.
 fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(|source| Common::File {
-        what: "create",
-        path: dir.to_owned(),
-        source,
-    })?;
+    fs::create_dir_all(dir).map_err(Common::file("create", dir))?;
     for file in files {
         for series in Series::ALL {
             let distribution = file.distribution(series);

@@ -57,12 +57,8 @@ pub(crate) fn watch(
 ) -> Result<WatchedMachine, Failure> {
     let cpu = setup.cpus.iter().next().or_else(|| host::online_cpus().first().copied());
     let cpu = cpu.unwrap_or(0);
-    let temporary = std::env::temp_dir();
-    let dir = tempfile::tempdir_in(&temporary).map_err(|source| Common::File {
-        what: "create a directory in",
-        path: temporary,
-        source,
-    })?;
+    let dir = tempfile::tempdir()
+        .map_err(Common::file("create a directory in", &std::env::temp_dir()))?;
     let path = dir.path().join(format!("{}{RUN_FILE_ENDING}", WAKE_UP.name));
 
     let tree = HostTree::live();

@@ -18,7 +18,7 @@ use crate::cmd::tune::options::{CheckedLoopOptions, TaskWord};
 /// Opens this machine, or a capture: an archive or a directory.
 pub(crate) fn tree(from: Option<&Path>) -> Result<HostTree, Failure> {
     let Some(path) = from else { return Ok(HostTree::live()) };
-    let cannot_read = |source| Common::File { what: "read", path: path.to_owned(), source };
+    let cannot_read = Common::file("read", path);
     let file = File::open(path).map_err(cannot_read)?;
     if file.metadata().map_err(cannot_read)?.is_dir() {
         return Ok(HostTree::captured(path).map_err(cannot_read)?);

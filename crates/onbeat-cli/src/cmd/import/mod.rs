@@ -22,7 +22,7 @@ use crate::cmd::import::options::{ImportOptions, Unit};
 pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let mut sources = Vec::new();
     for path in &options.files {
-        sources.push((path.as_path(), read(path, &asked(options))?));
+        sources.push((path.as_path(), streams_of(path, &asked(options))?));
     }
 
     let (dir, new) = match &options.to {
@@ -75,20 +75,17 @@ fn asked(options: &ImportOptions) -> SourceOptions {
     }
 }
 
-fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
+/// Reads a file of another tool.
+pub(super) fn streams_of(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| ImportFailure::Import { path: path.to_owned(), source };
-    let file = foreign::open(path).map_err(|source| Common::File {
-        what: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = foreign::open(path).map_err(Common::file("read", path))?;
     let streams = import::read(&mut BufReader::with_capacity(1 << 18, file), asked);
     Ok(streams.map_err(failed)?)
 }
 
 /// Creates a directory, or accepts an empty one.
 fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
-    let failed = |source| Common::File { what: "create", path: to.to_owned(), source };
+    let failed = Common::file("create", to);
     fs::create_dir_all(to).map_err(failed)?;
     if fs::read_dir(to).map_err(failed)?.next().is_some() {
         return Err(ImportFailure::Taken { path: to.to_owned() }.into());
@@ -133,8 +130,7 @@ fn write(
     let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part)
         .map_err(Failure::from);
     let moved = written.and_then(|_| {
-        fs::rename(&part, &path)
-            .map_err(|source| Common::File { what: "create", path: path.clone(), source }.into())
+        Ok(fs::rename(&part, &path).map_err(Common::file("create", &path))?)
     });
 
     if moved.is_err() {

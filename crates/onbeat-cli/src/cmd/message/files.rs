@@ -53,8 +53,8 @@ fn is_lcm(path: &Path) -> bool {
 }
 
 fn definition(path: &Path) -> Result<String, Failure> {
-    let failed = |source| Common::File { what: "read", path: path.to_owned(), source };
-    Ok(foreign::text(path, foreign::MOST_BYTES_BY_HAND).map_err(failed)?)
+    let text = foreign::text(path, foreign::MOST_BYTES_BY_HAND);
+    Ok(text.map_err(Common::file("read", path))?)
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.

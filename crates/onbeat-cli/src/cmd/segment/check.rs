@@ -62,7 +62,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
 
 /// Returns the ESI files that a path names: itself, or those in a folder.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |source| Common::File { what: "read", path: path.to_owned(), source };
+    let failed = Common::file("read", path);
     if !fs::metadata(path).map_err(failed)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }

@@ -78,16 +78,9 @@ fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
     place.remove();
     let written = report.end();
     let served = served?;
-    ended.map_err(|source| Common::File {
-        what: "write",
-        path: options.pcap.clone().unwrap_or_default(),
-        source,
-    })?;
-    written.map_err(|source| Common::File {
-        what: "write",
-        path: options.log.clone().unwrap_or_default(),
-        source,
-    })?;
+    let none = Path::new("");
+    ended.map_err(Common::file("write", options.pcap.as_deref().unwrap_or(none)))?;
+    written.map_err(Common::file("write", options.log.as_deref().unwrap_or(none)))?;
 
     if served.unlogged > 0 {
         let sentence = format!(
@@ -111,7 +104,7 @@ fn outlets(
 ) -> Result<(FaultReport, Option<Capture>), Failure> {
     let capture = match &options.pcap {
         Some(path) => {
-            let failed = |source| Common::File { what: "write", path: path.clone(), source };
+            let failed = Common::file("write", path);
             Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
         }
         None => None,
@@ -142,8 +135,8 @@ impl FaultReport {
     fn begin(options: &SegmentRunOptions, link: &Link) -> Result<Self, Failure> {
         let to: Box<dyn Write + Send> = match &options.log {
             Some(path) => {
-                let failed = |source| Common::File { what: "write", path: path.clone(), source };
-                Box::new(BufWriter::new(File::create(path).map_err(failed)?))
+                let file = File::create(path).map_err(Common::file("write", path))?;
+                Box::new(BufWriter::new(file))
             }
             None => Box::new(io::sink()),
         };
@@ -202,7 +195,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
         let bytes = foreign::read(file, foreign::MOST_BYTES_BY_HAND)
-            .map_err(|source| Common::File { what: "read", path: file.clone(), source })?;
+            .map_err(Common::file("read", file))?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {
         Description::from_file(file)?
@@ -359,11 +352,8 @@ impl MadePairs {
 
     fn add(&mut self, name: &str, far: &str) -> Result<(), Failure> {
         let kind = "veth";
-        let made = MadeInterface::fresh(name, kind).map_err(|source| Common::File {
-            what: "read",
-            path: "/proc".into(),
-            source,
-        })?;
+        let made = MadeInterface::fresh(name, kind)
+            .map_err(Common::file("read", Path::new("/proc")))?;
         let address = made.address.clone();
         let key = Key::Interface(made);
         self.journal.intend(Intent::new("segment.interface", key, "absent", "present"))?;

@@ -79,7 +79,7 @@ fn found(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// Run directories directly below a directory, by name; `latest` and other links are left out.
 fn below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |source| Common::File { what: "read", path: dir.to_owned(), source };
+    let failed = Common::file("read", dir);
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;

@@ -69,6 +69,6 @@ pub(super) fn write_new(path: &Path, bytes: &[u8], may_replace: bool) -> Result<
     let written = how.open(path).and_then(|mut file| file.write_all(bytes));
     written.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => TuneFailure::Exists { path: path.to_owned() }.into(),
-        _ => Common::File { what: "write", path: path.to_owned(), source }.into(),
+        _ => Common::file("write", path)(source).into(),
     })
 }

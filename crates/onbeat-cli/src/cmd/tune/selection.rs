@@ -57,11 +57,7 @@ fn is_file(word: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {
-    let text = foreign::text(path, MOST_BYTES_BY_HAND).map_err(|source| Common::File {
-        what: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = foreign::text(path, MOST_BYTES_BY_HAND).map_err(Common::file("read", path))?;
     Plan::from_text(&text)
         .map_err(|source| TuneFailure::PlanFile { path: path.to_owned(), source }.into())
 }

@@ -11,7 +11,7 @@ use onbeat_host::foreign;
 use onbeat_robot::live_view::{LiveViewAccount, ViewPace, ViewSource};
 use serde_json::json;
 
-use super::super::Failure;
+use super::super::{Common, Failure};
 
 const PACE: ViewPace =
     ViewPace { followed: Duration::from_millis(500), alone: Duration::from_millis(1_000) };
@@ -59,9 +59,7 @@ impl Feed {
                 Ok(bytes) => bytes,
                 // The next call finds it.
                 Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => {
-                    return Err(super::super::Common::File { what: "read", path, source }.into());
-                }
+                Err(why) => return Err(Common::file("read", &path)(why).into()),
             };
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
             self.text().add(&name, &bytes[..whole]);

@@ -94,7 +94,7 @@ pub(crate) fn begun(
                 let missing = std::fs::metadata(&there).err();
                 return Err(missing.map_or_else(
                     || RunDirError::NoRun { path: there.clone() }.into(),
-                    |source| Common::File { what: "read", path: there.clone(), source }.into(),
+                    |why| Common::file("read", &there)(why).into(),
                 ));
             }
             Err(why) if began.elapsed() > BEGINS_WITHIN => return Err(why.into()),
