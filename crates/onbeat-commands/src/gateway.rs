@@ -47,7 +47,7 @@ impl Gateway {
         user: Option<&str>,
         stop: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let program = program()?;
+        let program = installed(PROGRAM)?;
         let started = Command::new(&program)
             .args([verb, &order.to_string()])
             .args(user)
@@ -136,11 +136,6 @@ impl Gateway {
         let _ = self.child.wait();
         Ok(account)
     }
-}
-
-/// Finds the gateway: beside this program, else in a folder of PATH.
-fn program() -> Result<PathBuf, Failure> {
-    installed(PROGRAM)
 }
 
 /// Finds a program of onbeat: beside this one, else in a folder of PATH.

@@ -10,6 +10,9 @@ pub const NARROWEST: usize = 40;
 const WIDEST_HELP: usize = 100;
 /// Indentation of the continuation of a folded command.
 const COMMAND_HANG: &str = "      ";
+/// Units that stay on the line of their number.
+const UNITS: [&str; 13] =
+    ["s", "ms", "us", "µs", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
 
 /// The width of help on a terminal of `columns`.
 pub fn help_width(columns: usize) -> usize {
@@ -64,24 +67,36 @@ fn prose(line: &str, width: usize) -> String {
     let (head, words) = hang.zip(second).map_or(("", text), |(_, second)| text.split_at(second));
     let begin = format!("{}{head}", &line[..indent]);
 
-    let words = held(words);
+    let words = held(words, false);
     let words = words.iter().map(String::as_str);
     filled(&begin, words, &" ".repeat(hang.unwrap_or(indent)), ("", width))
 }
 
-/// Words, each number with its unit.
-fn held(text: &str) -> Vec<String> {
+/// Breaks a paragraph into lines of at most `width` columns.
+pub(super) fn broken(text: &str, width: usize, unicode: bool) -> String {
+    filled("", held(text, unicode).iter().map(String::as_str), "", ("", width))
+}
+
+/// Words, each number with its unit; `us` becomes `µs` with `unicode`.
+fn held(text: &str, unicode: bool) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        match words.last_mut().filter(|before| super::is_unit_of(before, word)) {
+        match words.last_mut().filter(|before| is_unit_of(before, word)) {
             Some(number) => {
-                number.push(' ');
-                number.push_str(word);
+                let micro = word.strip_prefix("us").filter(|_| unicode);
+                number.push_str(if micro.is_some() { " µs" } else { " " });
+                number.push_str(micro.unwrap_or(word));
             }
             None => words.push(word.to_owned()),
         }
     }
     words
+}
+
+/// Whether `word` is the unit, or the unit and a mark behind it, of the number before it.
+fn is_unit_of(before: &str, word: &str) -> bool {
+    let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+    before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare)
 }
 
 fn pasted(line: &str, width: usize) -> String {
@@ -178,6 +193,22 @@ mod tests {
     fn a_folded_command_can_be_pasted() {
         let folded = examples("  onbeat robot goal walker \"left knee=0.3\" neck=-0.1", 40);
         assert_eq!(folded, "  onbeat robot goal walker \\\n      \"left knee=0.3\" neck=-0.1");
+    }
+
+    #[test]
+    fn a_paragraph_is_broken_between_words() {
+        assert_eq!(broken("one two three", 7, true), "one two\nthree");
+        assert_eq!(broken("unbreakable words", 3, true), "unbreakable\nwords");
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(
+            broken("at most 97.8 us, 100 % of it", 13, true),
+            "at most\n97.8 µs,\n100 % of it"
+        );
+        assert_eq!(broken("(worst 97.8 us)", 80, false), "(worst 97.8 us)");
+        assert_eq!(broken("give us 5 us.", 80, true), "give us 5 µs.");
     }
 
     #[test]

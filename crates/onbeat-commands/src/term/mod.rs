@@ -6,16 +6,9 @@ mod output;
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
-use onbeat_figures::table::width_of;
 use onbeat_figures::units::Letters;
 
 pub use output::{finish, is_read, print_json, put, say};
-
-const GOOD: Style = AnsiColor::Green.on_default().bold();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const CAREFUL: Style = AnsiColor::Yellow.on_default().bold();
-const HEAD: Style = Style::new().bold();
-const FAINT: Style = Style::new().dimmed();
 
 /// The letters that the terminal shows.
 pub fn letters() -> Letters {
@@ -37,11 +30,11 @@ impl Tone {
     const fn style(self) -> Style {
         match self {
             Self::Plain => Style::new(),
-            Self::Head => HEAD,
-            Self::Good => GOOD,
-            Self::Bad => BAD,
-            Self::Careful => CAREFUL,
-            Self::Faint => FAINT,
+            Self::Head => Style::new().bold(),
+            Self::Good => AnsiColor::Green.on_default().bold(),
+            Self::Bad => AnsiColor::Red.on_default().bold(),
+            Self::Careful => AnsiColor::Yellow.on_default().bold(),
+            Self::Faint => Style::new().dimmed(),
         }
     }
 }
@@ -55,7 +48,8 @@ pub fn advise(tone: Tone, text: &str) {
 
 /// Writes an error message to standard error, folded for a terminal.
 pub fn say_error(text: &str) {
-    let text = folded_for_stderr(&format!("{BAD}onbeat:{BAD:#} {text}"));
+    let style = Tone::Bad.style();
+    let text = folded_for_stderr(&format!("{style}onbeat:{style:#} {text}"));
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
@@ -104,7 +98,7 @@ pub fn columns() -> usize {
 /// Breaks a paragraph into lines of at most `width` columns. `us` becomes `µs` where the terminal
 /// shows it.
 pub fn wrapped(text: &str, width: usize) -> String {
-    broken(text, width, unicode())
+    fold::broken(text, width, unicode())
 }
 
 /// Writes a paragraph of results, broken into lines of their width.
@@ -117,75 +111,7 @@ pub fn say_folded(tone: Tone, text: &str) {
     say(tone, &fold::lines(text, columns()));
 }
 
-/// Units that stay on the line of their number.
-const UNITS: [&str; 13] =
-    ["s", "ms", "us", "µs", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
-
-/// Whether `word` is the unit, or the unit and a mark behind it, of the number before it.
-fn is_unit_of(before: &str, word: &str) -> bool {
-    let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
-    before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare)
-}
-
-fn broken(text: &str, width: usize, unicode: bool) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match words.last_mut().filter(|before| is_unit_of(before, word)) {
-            Some(number) => {
-                number.push(' ');
-                let is_micro = word.starts_with("us");
-                number.push_str(&if unicode && is_micro {
-                    word.replacen('u', "µ", 1)
-                } else {
-                    word.to_owned()
-                });
-            }
-            None => words.push(word.to_owned()),
-        }
-    }
-
-    let mut lines = vec![String::new()];
-    for word in words {
-        let fits = lines
-            .last()
-            .is_some_and(|line| line.is_empty() || width_of(line) + 1 + width_of(&word) <= width);
-        if !fits {
-            lines.push(String::new());
-        }
-
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(&word);
-        }
-    }
-
-    lines.join("\n")
-}
-
 /// `1 step`, `2 steps`.
 pub fn counted(count: usize, noun: &str) -> String {
     onbeat_figures::units::counted(count as u64, noun)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_paragraph_is_broken_between_words() {
-        assert_eq!(broken("one two three", 7, true), "one two\nthree");
-        assert_eq!(broken("unbreakable words", 3, true), "unbreakable\nwords");
-    }
-
-    #[test]
-    fn a_number_stays_with_its_unit() {
-        assert_eq!(
-            broken("at most 97.8 us, 100 % of it", 13, true),
-            "at most\n97.8 µs,\n100 % of it"
-        );
-        assert_eq!(broken("(worst 97.8 us)", 80, false), "(worst 97.8 us)");
-        assert_eq!(broken("give us 5 us.", 80, true), "give us 5 µs.");
-    }
 }
