@@ -1,8 +1,8 @@
 //! What the commands of onbeat share, and `onbeat bus`, in a crate that knows no report: an edit of a table or of the page does not compile
 //! them again.
 //!
-//! Shared are the terminal and its words, signals, the state directory, options and their completion, the choice of CPUs, the gateway's
-//! process, a file that is written whole, and how a command ends: [`ExitVerdict`], or a [`Failure`] in one sentence.
+//! Shared are the terminal and its words, signals, the state directory, options and their completion, the choice of CPUs, questions, the
+//! gateway's process, a file that is written whole, and how a command ends: [`ExitVerdict`], or a [`Failure`] in one sentence.
 
 pub mod bus;
 pub mod byte_words;
@@ -12,6 +12,7 @@ pub mod failure;
 pub mod gateway;
 pub mod habits;
 pub mod options;
+pub mod question;
 pub mod signals;
 pub mod state;
 pub mod term;

@@ -5,7 +5,7 @@
 //! with its result.
 
 use std::fs::OpenOptions;
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 
 use onbeat_control::SdoAction;
 use onbeat_ethercat::al::{BOOT, INIT};
@@ -22,6 +22,7 @@ use super::options::{
 };
 use crate::byte_words::hex_of;
 use crate::failure::bus::BusFailure;
+use crate::question;
 use crate::state::state_directory;
 use crate::term::{Tone, advise, say};
 use crate::{ExitVerdict, Failure};
@@ -29,22 +30,12 @@ use crate::{ExitVerdict, Failure};
 /// Name of the log of writes, in onbeat's state directory.
 const LOG: &str = "bus-writes.jsonl";
 
-/// Asks, unless `--yes` was given. Anything but `y` or `yes` is a no.
-pub(crate) fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), BusFailure> {
-    if consent.yes {
+/// Asks, unless `--yes` was given.
+pub(crate) fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), Failure> {
+    if consent.yes || question::ask(text, question, "written")? {
         return Ok(());
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(BusFailure::Unanswered { question });
-    }
-
-    let mut answer = String::new();
-    let asked = write!(io::stderr(), "{text} [y/N] ").and_then(|()| io::stderr().flush());
-    asked.and_then(|()| io::stdin().read_line(&mut answer)).map_err(BusFailure::Answer)?;
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(BusFailure::Refused),
-    }
+    Err(BusFailure::Refused.into())
 }
 
 /// What is written to: an interface, or a running bus.

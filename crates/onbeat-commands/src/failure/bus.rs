@@ -31,14 +31,8 @@ pub enum BusFailure {
         devices: usize,
         places: String,
     },
-    #[error(
-        "nothing was written: {question} needs an answer, and standard input is not a terminal; add --yes"
-    )]
-    Unanswered { question: &'static str },
     #[error("nothing was written: the answer was no")]
     Refused,
-    #[error("cannot read the answer: {0}; nothing was written")]
-    Answer(std::io::Error),
     #[error("cannot write the log of writes {path}: {source}; nothing was written to the device")]
     WriteLog { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]

@@ -1,6 +1,5 @@
 //! Why a command of `onbeat tune` could not run.
 
-use std::io;
 use std::path::PathBuf;
 
 use onbeat_tune::apply::OtherOwner;
@@ -39,12 +38,6 @@ pub(crate) enum TuneFailure {
         "{name} [{tid}], the loop of {run}, has ended; name the program that runs now: --task {name}"
     )]
     TaskOfRunEnded { tid: i32, name: String, run: PathBuf },
-    #[error(
-        "nothing was changed: {question} needs an answer, and standard input is not a terminal; add --yes"
-    )]
-    Unanswered { question: &'static str },
-    #[error("cannot read the answer: {0}; nothing was changed")]
-    Answer(io::Error),
     #[error("{directory} belongs to root, who applied the changes. Run: sudo {command}")]
     RecordOfRoot { directory: PathBuf, command: String },
     #[error("writing below {root} needs root. Run: sudo {command}")]

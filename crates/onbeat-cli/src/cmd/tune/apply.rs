@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use onbeat::probe::Interruptions;
+use onbeat_commands::question::ask;
 use onbeat_host::process::kill_session;
 use onbeat_tune::apply::{
     self, Applied, AppliedStep, ApplyError, ApplyRequest, OnRefusal, OwnerRule, StepOutcome, owners,
@@ -16,7 +17,6 @@ use serde::Serialize;
 use super::options::TuneApplyOptions;
 use super::plan_text;
 use super::plan_text::{ListExtent, counted};
-use super::question::{UserAnswer, ask};
 use super::running;
 use super::running::Looked;
 use super::selection;
@@ -57,7 +57,7 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
     }
     let steps = plan_text::now(&plan).count();
     let question = format!("Make these changes ({})?", counted(steps, "step"));
-    if steps > 0 && !options.yes && ask(&question, "apply")? == UserAnswer::No {
+    if steps > 0 && !options.yes && !ask(&question, "apply", "changed")? {
         say(Tone::Plain, "nothing was changed");
         return Ok(ExitVerdict::CouldNotRun);
     }

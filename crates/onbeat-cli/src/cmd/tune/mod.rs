@@ -6,7 +6,7 @@
 //! | `running` | `--task`: the loop of a program that runs |
 //! | `selection` | from a plan file, ids or a profile to a plan |
 //! | `plan`, `plan_text` | `plan`, and a plan as text |
-//! | `apply`, `question` | `apply`, and its question |
+//! | `apply` | `apply` |
 //! | `record` | what is on record: words for `status` and `undo` |
 //! | `status`, `undo` | `status`, `undo` |
 //! | `persist`, `boot_settings` | `persist`, and the settings of a plan or of ids |
@@ -24,7 +24,6 @@ pub(crate) mod options;
 mod persist;
 mod plan;
 mod plan_text;
-mod question;
 pub(crate) mod record;
 pub(in crate::cmd) mod running;
 mod selection;

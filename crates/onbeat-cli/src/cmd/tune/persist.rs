@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use onbeat_commands::question::ask;
 use onbeat_tune::persist::{
     ConfirmedState, FollowUp, NotPersisted, Persisted, RemovalOutcome, Removed, confirm, remove,
 };
@@ -14,7 +15,6 @@ use super::boot_settings;
 use super::boot_settings::PersistPlan;
 use super::options::TunePersistOptions;
 use super::plan_text::{change, counted};
-use super::question::{UserAnswer, ask};
 use super::running;
 use super::running::Looked;
 use super::selection;
@@ -73,7 +73,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     }
     if !options.yes {
         let question = format!("Write them below {}?", options.root.display());
-        if ask(&question, "persist")? == UserAnswer::No {
+        if !ask(&question, "persist", "changed")? {
             say_folded(Tone::Plain, "nothing was changed");
             return Ok(ExitVerdict::CouldNotRun);
         }
