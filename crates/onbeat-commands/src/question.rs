@@ -13,8 +13,8 @@ pub enum QuestionFailure {
     Answer { done: &'static str, source: io::Error },
 }
 
-/// Asks whether to go ahead; `question` names it where nobody can answer on a terminal. Anything but
-/// `y` or `yes` is a no, the end of the input too.
+/// Asks whether to go ahead; `question` names it where nobody can answer on a terminal. Anything
+/// but `y` or `yes` is a no, the end of the input too.
 pub fn ask(
     text: &str,
     question: &'static str,

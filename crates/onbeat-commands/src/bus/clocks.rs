@@ -9,7 +9,8 @@ use onbeat_figures::units::{Letters, count, time_ns};
 use serde_json::json;
 
 use super::options::ClocksOptions;
-use super::words::place_of;
+use super::words::places_of;
+use crate::byte_words::number;
 use crate::failure::bus::BusFailure;
 use crate::signals;
 use crate::signals::OnUsr1;
@@ -86,15 +87,9 @@ pub(crate) fn clocks(options: &ClocksOptions) -> Result<ExitVerdict, Failure> {
 /// Returns the devices of the options that have a clock.
 fn with_clocks(client: &Client, options: &ClocksOptions) -> Result<Vec<Clock>, Failure> {
     let layout = client.layout();
-    let places: Vec<usize> = if options.devices.is_empty() {
-        (0..layout.devices.len()).collect()
-    } else {
-        let names = options.devices.iter();
-        names.map(|device| place_of(&layout.devices, device)).collect::<Result<_, _>>()?
-    };
     let mut clocks = Vec::new();
     let mut without = Vec::new();
-    for place in places {
+    for place in places_of(&layout.devices, &options.devices)? {
         let name = layout.devices[place].name.clone();
         let features = read(client, place, FEATURES.0, 2)?;
         // A device that does not answer now may answer later.
@@ -119,9 +114,7 @@ fn read(client: &Client, place: usize, address: u16, bytes: usize) -> Result<Opt
     let action = RegisterAction::Read(bytes);
     let request = RegisterRequest { device: place as u16, address, action };
     let answer = client.request(request, WITHIN)?;
-    let number =
-        |bytes: Vec<u8>| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
-    Ok(answer.ok().map(number))
+    Ok(answer.ok().and_then(|bytes| number(&bytes)).map(|number| number as u32))
 }
 
 /// Returns a difference in ns from sign and magnitude; negative: the device is behind.

@@ -31,7 +31,7 @@ use crate::{ExitVerdict, Failure};
 const LOG: &str = "bus-writes.jsonl";
 
 /// Asks, unless `--yes` was given.
-pub(crate) fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), Failure> {
+fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), Failure> {
     if consent.yes || question::ask(text, question, "written")? {
         return Ok(());
     }
@@ -74,8 +74,20 @@ fn logged<T>(
     recorded((Target::Interface(interface), place, what), || Ok(work()?))
 }
 
+/// Carries out a request to a device of a running bus; a write, which needs `consent`, between two lines of the log.
+pub(crate) fn consented<T>(
+    consent: Option<&Consent>,
+    device: &str,
+    target: (Target<'_>, u16, &str),
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let Some(consent) = consent else { return work() };
+    ask(consent, &format!("{device}: write {}?", target.2), "a write to a device")?;
+    recorded(target, work)
+}
+
 /// Carries out a write between two lines of the log.
-pub(crate) fn recorded<T>(
+fn recorded<T>(
     (target, place, what): (Target<'_>, u16, &str),
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {

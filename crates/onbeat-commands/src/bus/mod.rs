@@ -36,7 +36,7 @@ use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::{Tone, advise, columns, is_read, print_json, say, wrapped};
 use crate::{ExitVerdict, Failure};
-use line_writes::{Target, ask, recorded};
+use line_writes::{Target, consented};
 use link_errors::{devices_with_errors, errors_json, errors_text};
 use options::{
     Bus, BusRunOptions, Consent, EventsOptions, FoeCommand, Named, Sdo, SdoOptions, SiiCommand,
@@ -45,7 +45,7 @@ use options::{
 use requests::{cable_text, register, rescan};
 use scan::scan;
 use values::{values, values_line};
-use words::{al_words, place_of};
+use words::{al_words, place_of, places_of};
 
 /// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -297,15 +297,7 @@ fn device_json((place, Device { layout, state, link_errors }): (usize, &Device))
 fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     let mut client = Client::open(&options.named.name)?;
     let layout = client.layout();
-    let places: Vec<usize> = if options.devices.is_empty() {
-        (0..layout.devices.len()).collect()
-    } else {
-        options
-            .devices
-            .iter()
-            .map(|device| place_of(&layout.devices, device))
-            .collect::<Result<_, _>>()?
-    };
+    let places = places_of(&layout.devices, &options.devices)?;
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let mut seen = client.snapshot();
@@ -514,13 +506,8 @@ fn sdo(
         let sdo = |why| BusFailure::Sdo { device: device.clone(), index, entry, why };
         Ok(answer.map_err(sdo)?)
     };
-    let bytes = match consent {
-        None => carry_out()?,
-        Some(consent) => {
-            ask(consent, &format!("{device}: write {what}?"), "a write to a device")?;
-            recorded((Target::Bus(&options.named.name), place as u16, &what), carry_out)?
-        }
-    };
+    let target = (Target::Bus(&options.named.name), place as u16, what.as_str());
+    let bytes = consented(consent, device, target, carry_out)?;
     let hex = hex_of(&bytes);
 
     if options.named.json {

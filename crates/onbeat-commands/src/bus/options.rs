@@ -136,7 +136,7 @@ pub enum Bus {
     #[command(subcommand, before_help = REGISTER_EXAMPLES, disable_help_subcommand = true)]
     Register(RegisterCommand),
     /// Find out which device is where; retry rejected devices
-    Rescan(RescanOptions),
+    Rescan(RequestOptions),
     /// List PDOs of devices with their entries (no running bus)
     #[command(before_help = PDOS_EXAMPLES)]
     Pdos(LineOptions),
@@ -585,12 +585,6 @@ pub struct RequestOptions {
     pub named: Named,
 }
 
-#[derive(Debug, Args)]
-pub struct RescanOptions {
-    #[command(flatten)]
-    pub request: RequestOptions,
-}
-
 impl RegisterWriteOptions {
     pub fn bytes(&self) -> Vec<u8> {
         self.value.0.clone()
@@ -632,7 +626,7 @@ pub fn cable_device(text: &str) -> Result<CableDevice, String> {
 }
 
 fn al_state(text: &str) -> Result<u8, String> {
-    use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
+    use onbeat_ethercat::al::{BOOT, INIT, PREOP, SAFEOP};
     match text.to_ascii_uppercase().as_str() {
         "INIT" => Ok(INIT),
         "PREOP" | "PRE-OP" => Ok(PREOP),
@@ -642,10 +636,7 @@ fn al_state(text: &str) -> Result<u8, String> {
             Err("OP needs process data; run the bus: onbeat bus run FILE --interface NAME"
                 .to_owned())
         }
-        _ => {
-            let _ = OP;
-            Err(format!("`{text}` is not an AL state; write INIT, PREOP, BOOT or SAFEOP"))
-        }
+        _ => Err(format!("`{text}` is not an AL state; write INIT, PREOP, BOOT or SAFEOP")),
     }
 }
 

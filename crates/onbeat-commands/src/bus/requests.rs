@@ -8,8 +8,8 @@ use onbeat_control::{
 use onbeat_ethercat::layout::DeviceLayout;
 use serde_json::json;
 
-use super::line_writes::{Target, ask, recorded};
-use super::options::{Consent, RegisterCommand, RegisterOptions, RequestOptions, RescanOptions};
+use super::line_writes::{Target, consented};
+use super::options::{Consent, RegisterCommand, RegisterOptions, RequestOptions};
 use super::words::place_of;
 use crate::byte_words::{hex_and_text, hex_of, number};
 use crate::failure::bus::BusFailure;
@@ -41,7 +41,7 @@ fn access(
     let address = of.address;
     let is_read = matches!(action, RegisterAction::Read(_));
 
-    let device = || layout.devices[place].name.clone();
+    let device = &layout.devices[place].name;
     let what = match &action {
         RegisterAction::Read(_) => String::new(),
         RegisterAction::Write(bytes) => format!("register {address:#06x} to {}", hex_of(bytes)),
@@ -49,15 +49,10 @@ fn access(
     let request = RegisterRequest { device: place as u16, address, action };
     let carry_out = || -> Result<Vec<u8>, Failure> {
         let answer = client.request(request, Duration::from_nanos(options.timeout))?;
-        Ok(answer.map_err(|why| BusFailure::Register { device: device(), address, why })?)
+        Ok(answer.map_err(|why| BusFailure::Register { device: device.clone(), address, why })?)
     };
-    let bytes = match consent {
-        None => carry_out()?,
-        Some(consent) => {
-            ask(consent, &format!("{}: write {what}?", device()), "a write to a device")?;
-            recorded((Target::Bus(&options.named.name), place as u16, &what), carry_out)?
-        }
-    };
+    let target = (Target::Bus(&options.named.name), place as u16, what.as_str());
+    let bytes = consented(consent, device, target, carry_out)?;
 
     let hex = hex_of(&bytes);
     if options.named.json {
@@ -65,14 +60,14 @@ fn access(
     } else if is_read {
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
     } else {
-        say(Tone::Plain, &format!("{}: register {address:#06x} written", device()));
+        say(Tone::Plain, &format!("{device}: register {address:#06x} written"));
     }
 
     Ok(ExitVerdict::Pass)
 }
 
-pub(crate) fn rescan(options: &RescanOptions) -> Result<ExitVerdict, Failure> {
-    let RequestOptions { timeout, named } = &options.request;
+pub(crate) fn rescan(options: &RequestOptions) -> Result<ExitVerdict, Failure> {
+    let RequestOptions { timeout, named } = options;
     let client = Client::open(&named.name)?;
     let layout = client.layout();
     let failed = |why: RequestFailure| BusFailure::Rescan { name: named.name.clone(), why };

@@ -13,6 +13,17 @@ pub(crate) fn al_words(state: u16) -> String {
     }
 }
 
+/// Returns the positions of the devices that are named; without names, of all.
+pub(crate) fn places_of(
+    devices: &[DeviceLayout],
+    wanted: &[String],
+) -> Result<Vec<usize>, BusFailure> {
+    if wanted.is_empty() {
+        return Ok((0..devices.len()).collect());
+    }
+    wanted.iter().map(|device| place_of(devices, device)).collect()
+}
+
 /// Returns the position of a device that is named by its name or its position.
 pub(crate) fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
     let named = devices.iter().position(|device| device.name == wanted);
