@@ -109,7 +109,7 @@ fn say_line(line: &ClosingLine) {
     say_folded(line.outcome.map_or(Tone::Plain, tone_of), &text);
 }
 
-const fn tone_of(outcome: Outcome) -> Tone {
+pub(crate) const fn tone_of(outcome: Outcome) -> Tone {
     match outcome {
         Outcome::Pass => Tone::Good,
         Outcome::Fail => Tone::Bad,

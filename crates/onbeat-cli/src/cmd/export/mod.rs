@@ -7,19 +7,14 @@ mod spike;
 use std::path::Path;
 
 use onbeat::record::run_dir::{check_not_own_file, read_cells};
-use onbeat_report::spikes;
+use onbeat::record::{RunFile, WindowFate};
+use onbeat_report::spikes::{self, ListedSpike};
 
 use super::failure::spike::pasted;
 use super::{Common, ExitVerdict, Failure, show, whole};
 use crate::cmd::export::options::ExportOptions;
 use crate::term::{Tone, advise, letters, say};
-
-/// What to write, and where.
-#[derive(Clone, Copy, Debug)]
-enum SpikeExport<'o> {
-    /// The events around a spike.
-    Spike(spike::TraceForm, &'o Path),
-}
+use spike::{SpikeChoice, TraceForm};
 
 pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
     let formats = &options.formats;
@@ -49,46 +44,34 @@ pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     let runs = read_cells(&options.run)?;
-    let choice = spike::SpikeChoice {
-        run: &options.run,
-        cell: options.cell.as_deref(),
-        number: options.spike,
-    };
+    let choice =
+        SpikeChoice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
     if options.list {
         list(&choice, &runs)?;
     }
 
-    for target in targets(options) {
-        match target {
-            SpikeExport::Spike(form, to) => {
-                let found = choice.find(&runs)?;
-                whole::write(to, &found.written(form)?)?;
-                advise(Tone::Faint, &found.words(form, to));
-            }
-        }
+    for (form, to) in targets(options) {
+        let found = choice.find(&runs)?;
+        whole::write(to, &found.written(form)?)?;
+        advise(Tone::Faint, &found.words(form, to));
     }
 
     Ok(())
 }
 
-fn targets(options: &ExportOptions) -> Vec<SpikeExport<'_>> {
-    let perfetto =
-        options.perfetto.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Perfetto, to));
-    let ftrace = options.ftrace.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Ftrace, to));
-    perfetto.chain(ftrace).collect()
+/// The forms in which the events around a spike are written, and where.
+fn targets(options: &ExportOptions) -> Vec<(TraceForm, &Path)> {
+    let all = [(TraceForm::Perfetto, &options.perfetto), (TraceForm::Ftrace, &options.ftrace)];
+    all.into_iter().filter_map(|(form, to)| Some((form, to.as_deref()?))).collect()
 }
 
-fn list(choice: &spike::SpikeChoice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
+fn list(choice: &SpikeChoice<'_>, runs: &[RunFile]) -> Result<(), Failure> {
     let all = choice.listed(runs)?;
-    let kept = all
-        .iter()
-        .filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept))
-        .count();
+    let is_kept = |listed: &&ListedSpike<'_>| listed.spike.window == Some(WindowFate::Kept);
+    let kept = all.iter().filter(is_kept).count();
     let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
     show::table(&spikes::table(title, &all, letters()));
-    if let Some(first) =
-        all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept))
-    {
+    if let Some(first) = all.iter().find(is_kept) {
         let line =
             format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
         say(Tone::Faint, &format!("events around {}:  {line}", first.words()));

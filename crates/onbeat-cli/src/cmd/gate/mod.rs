@@ -22,7 +22,8 @@ use onbeat_report::{CellSummary, JudgedRun, Outcome, Summary};
 
 use super::Common;
 use super::compare::side_names;
-use super::failure::trend::TrendFailure;
+use super::show::tone_of;
+use super::trend::percentile;
 use super::{ExitVerdict, Failure, runs, whole};
 use crate::cmd::gate::options::GateOptions;
 use crate::term::{Tone, say, say_wrapped};
@@ -189,10 +190,7 @@ fn against(
     runs: Vec<JudgedRun>,
     base: &[PathBuf],
 ) -> Result<Vec<Check>, Failure> {
-    let share = Share::from_percent(options.at);
-    if !Share::PERCENTILES.contains(&share) {
-        return Err(TrendFailure::Percentile { at: options.at }.into());
-    }
+    let share = percentile(options.at)?;
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
     let base_runs = base.iter().map(|path| runs::judged(path, None));
@@ -233,13 +231,8 @@ fn cells_of(summary: &Summary) -> String {
 
 fn print(gate: &Gate) {
     for check in &gate.checks {
-        let tone = match check.outcome {
-            Outcome::Pass => Tone::Good,
-            Outcome::Fail => Tone::Bad,
-            Outcome::Inconclusive => Tone::Careful,
-        };
-
-        say_wrapped(tone, &format!("{}: {}: {}", check.outcome.words(), check.of, check.name));
+        let words = format!("{}: {}: {}", check.outcome.words(), check.of, check.name);
+        say_wrapped(tone_of(check.outcome), &words);
         say_wrapped(Tone::Plain, &check.sentence);
     }
     let mut bases: Vec<&str> = gate.checks.iter().map(|check| check.basis.as_str()).collect();

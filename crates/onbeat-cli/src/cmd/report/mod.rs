@@ -12,8 +12,9 @@ use super::{Common, ExitVerdict, Failure, run_clock, runs, show, whole};
 use crate::cmd::report::options::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
+    let by = asked(&options.limit, main_series(&options.run));
     if options.brief {
-        let opened = runs::judged(&options.run, asked(&options.limit, main_series(&options.run)))?;
+        let opened = runs::judged(&options.run, by)?;
         run_clock::check([(options.run.as_path(), &opened.summary.host)])?;
         show::in_brief(&opened.summary);
         return Ok(verdict(opened.summary.outcome()));
@@ -27,11 +28,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
     if taken > 1 {
         return Err(Common::TwoDocuments.into());
     }
-    let mut kept = runs::reported(
-        &options.run,
-        asked(&options.limit, main_series(&options.run)),
-        options.mission,
-    )?;
+    let mut kept = runs::reported(&options.run, by, options.mission)?;
     run_clock::check([(options.run.as_path(), &kept.summary.host)])?;
     if let Some(log) = &options.camera {
         frames::add(&mut kept, log, options.pictures)?;
@@ -46,7 +43,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         whole::write(to, markdown(&kept.summary).as_bytes())?;
     }
     if let Some(to) = &options.png {
-        let judged = runs::judged(&options.run, asked(&options.limit, main_series(&options.run)))?;
+        let judged = runs::judged(&options.run, by)?;
         whole::write(to, &picture(&judged.summary, &judged.runs)?)?;
     }
     // What goes to standard output goes there alone.

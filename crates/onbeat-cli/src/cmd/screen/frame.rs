@@ -3,8 +3,9 @@
 use onbeat::record::{RunFile, Series, SpikeNote};
 use onbeat_report::table::{Column, Row, Table};
 use onbeat_report::units::{Letters, count, spoken, time_ns};
-use onbeat_report::{CellSummary, JudgedRun, Outcome, Summary, closing};
+use onbeat_report::{CellSummary, JudgedRun, Statistics, Summary, closing};
 
+use crate::cmd::show::tone_of;
 use crate::term::Tone;
 
 /// What a frame has room for.
@@ -67,13 +68,7 @@ fn verdict(summary: &Summary) -> (Tone, String) {
     let Some(line) = closing::of(summary).into_iter().next() else {
         return (Tone::Plain, String::new());
     };
-    let tone = match line.outcome {
-        Some(Outcome::Pass) => Tone::Good,
-        Some(Outcome::Fail) => Tone::Bad,
-        Some(Outcome::Inconclusive) => Tone::Careful,
-        None => Tone::Plain,
-    };
-    (tone, format!("so far   {}", line.text))
+    (line.outcome.map_or(Tone::Plain, tone_of), format!("so far   {}", line.text))
 }
 
 fn main_series(cell: &CellSummary) -> Option<Series> {
@@ -81,16 +76,15 @@ fn main_series(cell: &CellSummary) -> Option<Series> {
     named.or_else(|| cell.series.keys().next().copied())
 }
 
-fn p999_ns(cell: &CellSummary, series: Series) -> Option<u64> {
-    let of = cell.series.get(&series)?;
-    of.percentiles.iter().find(|one| (one.p - 99.9).abs() < 1e-6).map(|one| one.value_ns)
+fn percentile_ns(of: &Statistics, p: f64) -> Option<u64> {
+    of.percentiles.iter().find(|one| (one.p - p).abs() < 1e-6).map(|one| one.value_ns)
 }
 
 /// The cell with the largest p99.9.
 fn worst(summary: &Summary) -> Option<(&CellSummary, Series)> {
     let known = summary.cells.iter().filter_map(|cell| {
         let series = main_series(cell)?;
-        Some((p999_ns(cell, series)?, (cell, series)))
+        Some((percentile_ns(cell.series.get(&series)?, 99.9)?, (cell, series)))
     });
     known.max_by_key(|(p999_ns, _)| *p999_ns).map(|(_, of)| of)
 }
@@ -111,10 +105,8 @@ fn cells(summary: &Summary, size: FrameSize, letters: Letters) -> Vec<String> {
     let row = |cell: &CellSummary| {
         let series = main_series(cell)?;
         let of = cell.series.get(&series)?;
-        let percentile = |p: f64| {
-            let found = of.percentiles.iter().find(|one| (one.p - p).abs() < 1e-6);
-            found.map_or_else(String::new, |one| time_ns(one.value_ns, letters))
-        };
+        let percentile =
+            |p| percentile_ns(of, p).map_or_else(String::new, |ns| time_ns(ns, letters));
         let counted = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), count);
         let name = if is_bench { format!("{} {}", cell.tuning, cell.load) } else { String::new() };
         let entries = [

@@ -18,10 +18,7 @@ use crate::cmd::trend::options::TrendOptions;
 use crate::term::{Tone, advise, columns, letters, say, say_wrapped, wrapped};
 
 pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
-    let share = Share::from_percent(options.at);
-    if !Share::PERCENTILES.contains(&share) {
-        return Err(TrendFailure::Percentile { at: options.at }.into());
-    }
+    let share = percentile(options.at)?;
     let dirs = found(&options.dirs)?;
     let names = names(&dirs);
     let mut all: Vec<(String, Summary)> = Vec::new();
@@ -48,6 +45,13 @@ pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
         say_wrapped(Tone::Plain, sentence);
     }
     Ok(ExitVerdict::Pass)
+}
+
+/// The percentile of this number, if the figures of runs have it.
+pub(super) fn percentile(at: f64) -> Result<Share, TrendFailure> {
+    let share = Share::from_percent(at);
+    let is_known = Share::PERCENTILES.contains(&share);
+    is_known.then_some(share).ok_or(TrendFailure::Percentile { at })
 }
 
 /// The runs of directories: themselves, or those directly below them, each once whatever links lead
