@@ -1,11 +1,11 @@
 //! Ctrl-C, SIGTERM, SIGHUP, SIGCONT and SIGUSR1, as flags that a run polls.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onbeat::probe::Interruptions;
 use onbeat_host::process::ignores_hangup;
@@ -44,6 +44,8 @@ const ORDERLY: Duration = Duration::from_millis(1_500);
 /// Times pass in pieces of this length: a stop of all CPUs of a virtual machine, however long, is
 /// one of them, and no command is cut off that had no time to end.
 const PIECE: Duration = Duration::from_millis(50);
+/// Time between two questions whether to stop, while a command waits.
+const PAUSE_PIECE: Duration = Duration::from_millis(100);
 /// Nice value of what has to end beside its own load.
 const FIRST: i32 = -20;
 /// Time limit for the last message: a blocked terminal must not keep the process from ending, and a
@@ -176,6 +178,19 @@ pub fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, SignalError> {
     let listening = thread::Builder::new().name("onbeat-signals".to_owned()).spawn(listen);
     listening.map_err(SignalError::Thread)?;
     Ok(interruptions)
+}
+
+/// Waits, or until `stop` is set; returns whether to go on.
+pub fn pause(time: Duration, stop: &AtomicBool) -> bool {
+    let until = Instant::now() + time;
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(PAUSE_PIECE));
+    }
+    false
 }
 
 const fn is_stop(signal: i32) -> bool {

@@ -1,7 +1,6 @@
 //! `onbeat bus clocks`: how far the clocks of the devices are from the reference, over time.
 
 use std::sync::atomic::Ordering;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use onbeat_control::{Client, RegisterAction, RegisterRequest};
@@ -66,7 +65,7 @@ pub(crate) fn clocks(options: &ClocksOptions) -> Result<ExitVerdict, Failure> {
         took = took.max(at.elapsed());
         round += 1;
         let next = Duration::from_nanos(options.every).saturating_mul(round);
-        sleep(next.saturating_sub(began.elapsed()));
+        signals::pause(next.saturating_sub(began.elapsed()), &interruptions.stop);
     }
 
     if !options.named.json {

@@ -47,7 +47,7 @@ use scan::scan;
 use values::{values, values_line};
 use words::{al_words, place_of, places_of};
 
-/// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
+/// Interval between two looks of `--follow`.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the options of `onbeat measure`.
@@ -325,11 +325,9 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
             break;
         }
 
-        while begin.elapsed() < Duration::from_nanos(options.every) * round as u32 {
-            if interruptions.stop.load(Ordering::Relaxed) {
-                return Ok(ExitVerdict::Pass);
-            }
-            sleep(LOOK_EVERY.min(Duration::from_nanos(options.every)));
+        let next = Duration::from_nanos(options.every) * round as u32;
+        if !signals::pause(next.saturating_sub(begin.elapsed()), &interruptions.stop) {
+            break;
         }
     }
 

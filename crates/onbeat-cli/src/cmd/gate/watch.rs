@@ -1,7 +1,6 @@
 //! `onbeat gate --watch`: follows a run that is being measured until its limit is decided.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use onbeat::probe::Interruptions;
@@ -21,7 +20,7 @@ use crate::cmd::so_far::NO_END_S;
 use crate::cmd::watched::{LooksLeft, bounds_in_words};
 use crate::cmd::{Failure, runs};
 use crate::signals;
-use crate::signals::{EndOf, OnUsr1};
+use crate::signals::{EndOf, OnUsr1, pause};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
 /// Time between two readings of the run's files, at least.
@@ -29,7 +28,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// A run is read again after so many times the CPU time that judging it took: a long one on a
 /// machine that measures must not be read all the time. A wait for the CPU takes none.
 const TIMES_READING: u32 = 30;
-/// Time between two questions whether to stop.
+/// Time between two looks at a run that has just begun.
 const STEP: Duration = Duration::from_millis(100);
 /// A run that has just begun may have no file, or no header in it, for so long.
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
@@ -49,8 +48,8 @@ pub(super) fn watched(
     let watch = Watch { options, limit, name, path: &path };
     let first = first_reading(&path, &interruptions)?;
     watch.follow(first, &mut |took| {
-        let is_asked = !pause_for(EVERY.max(took * TIMES_READING), &interruptions);
-        if is_asked { Ok(None) } else { Ok(Some(run_dir::read(&path)?)) }
+        let goes_on = pause(EVERY.max(took * TIMES_READING), &interruptions.stop);
+        if goes_on { Ok(Some(run_dir::read(&path)?)) } else { Ok(None) }
     })
 }
 
@@ -62,7 +61,7 @@ fn first_reading(path: &Path, interruptions: &Interruptions) -> Result<StoredRun
             Ok(stored) => return Ok(stored),
             Err(why) => {
                 let is_there = path.exists() && began.elapsed() < BEGINS_WITHIN;
-                if !is_there || !pause_for(STEP, interruptions) {
+                if !is_there || !pause(STEP, &interruptions.stop) {
                     return Err(why.into());
                 }
             }
@@ -207,21 +206,6 @@ impl Watch<'_> {
             ),
             basis: String::new(),
         }
-    }
-}
-
-/// Waits, and returns whether to go on.
-fn pause_for(time: Duration, interruptions: &Interruptions) -> bool {
-    let until = Instant::now() + time;
-    loop {
-        if interruptions.stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(STEP));
     }
 }
 

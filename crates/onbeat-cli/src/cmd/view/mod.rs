@@ -10,7 +10,6 @@ pub(crate) mod options;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use onbeat::probe::Interruptions;
@@ -23,7 +22,7 @@ use super::failure::view::ViewFailure;
 use super::robot::view_sentence;
 use super::{Common, ExitVerdict, Failure, runs};
 use crate::signals;
-use crate::signals::{EndOf, OnUsr1};
+use crate::signals::{EndOf, OnUsr1, pause};
 use crate::term::{Tone, advise};
 use feed::{Feed, RunSource};
 use options::ViewOptions;
@@ -32,7 +31,7 @@ pub(crate) use beside::{BesideView, check_port};
 
 /// Time between two looks at the run files.
 const EVERY: Duration = Duration::from_millis(500);
-/// Time between two questions whether to stop.
+/// Time between two looks whether the run is there, or the last figures are.
 const STEP: Duration = Duration::from_millis(100);
 /// A run that has just begun may have no file, or no header in it, for so long.
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
@@ -100,10 +99,9 @@ pub(crate) fn begun(
             Err(why) if began.elapsed() > BEGINS_WITHIN => return Err(why.into()),
             _ => {}
         }
-        if interruptions.stop.load(Ordering::Relaxed) {
+        if !pause(STEP, &interruptions.stop) {
             return Err(RunDirError::NoRun { path: there }.into());
         }
-        std::thread::sleep(STEP);
     }
 }
 
@@ -116,8 +114,7 @@ fn follow(
 ) -> Result<(), Failure> {
     let mut next_summary = Instant::now() + SUMMARY_EVERY;
     while run_dir::goes_on(path) {
-        pause(EVERY, interruptions);
-        if interruptions.stop.load(Ordering::Relaxed) {
+        if !pause(EVERY, &interruptions.stop) {
             return Ok(());
         }
         feed.take(path)?;
@@ -137,17 +134,8 @@ fn follow(
     // As `onbeat report` has it.
     feed.show(serde_json::to_string(&runs::reported(path, None, None)?.summary)?);
     let until = Instant::now() + LAST_WITHIN;
-    while feed.is_behind() && Instant::now() < until {
-        pause(STEP, interruptions);
-    }
+    while feed.is_behind() && Instant::now() < until && pause(STEP, &interruptions.stop) {}
     Ok(())
-}
-
-fn pause(time: Duration, interruptions: &Interruptions) {
-    let until = Instant::now() + time;
-    while Instant::now() < until && !interruptions.stop.load(Ordering::Relaxed) {
-        std::thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
-    }
 }
 
 #[cfg(test)]

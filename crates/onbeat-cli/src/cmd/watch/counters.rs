@@ -1,7 +1,6 @@
 //! What the scheduler counts of the threads of a process, where tracing is not permitted.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use onbeat_watch::process::{self, ThreadCounters, ThreadFacts};
@@ -10,6 +9,7 @@ use onbeat_watch::{json, threads};
 
 use crate::cmd::Failure;
 use crate::cmd::show;
+use crate::signals::pause;
 use crate::term::{letters, print_json};
 
 /// How long the scheduler's counters are compared where tracing is not permitted.
@@ -25,11 +25,7 @@ pub(in crate::cmd) fn without_tracing(
     if before.is_empty() {
         return Err(TargetError::NoSuchProcess { pid }.into());
     }
-    for _ in 0..20 {
-        if !stop.load(Ordering::Relaxed) {
-            thread::sleep(COUNTED / 20);
-        }
-    }
+    pause(COUNTED, stop);
 
     let seconds = COUNTED.as_secs_f64();
     let counted: Vec<(&ThreadFacts, ThreadCounters)> = before
