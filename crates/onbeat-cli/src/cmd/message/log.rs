@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::files::only_lcm_texts;
 use super::options::{ConvertOptions, From, LogCompression, PlayOptions, RecordOptions};
-use super::transport::{bytes_of_mib, refused_peers};
+use super::transport::{bytes_of_mib, not_of_lcm, refused_peers};
 use crate::cmd::failure::message::MessageFailure;
 use crate::cmd::gateway::Gateway;
 use crate::cmd::{ExitVerdict, Failure};
@@ -66,10 +66,19 @@ pub(in crate::cmd) fn record(options: &RecordOptions) -> Result<ExitVerdict, Fai
     let gateway = Gateway::begin("record", &order, &interruptions.stop)?;
     advise(Tone::Faint, &format!("recording {}", listed(&channels)));
     let account = gateway.run(&interruptions.stop)?;
-    if options.json {
-        print_json(&account)?;
+    accounted(options.json, &account, || sentence(&options.out, &account))
+}
+
+/// Prints the account of a gateway, as it is or as a sentence.
+pub(super) fn accounted(
+    is_json: bool,
+    account: &Value,
+    sentence: impl FnOnce() -> String,
+) -> Result<ExitVerdict, Failure> {
+    if is_json {
+        print_json(account)?;
     } else {
-        say(Tone::Plain, &sentence(&options.out, &account));
+        say(Tone::Plain, &sentence());
     }
     Ok(ExitVerdict::Pass)
 }
@@ -98,7 +107,7 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
         title: "Log".to_owned(),
         columns: Column::all(&["channel", "type", "encoding"], &["records"]),
         rows: channels.iter().map(row).collect(),
-        legend: Vec::new(),
+        ..Table::default()
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
     Ok(ExitVerdict::Pass)
@@ -133,11 +142,12 @@ pub(in crate::cmd) fn convert(options: &ConvertOptions) -> Result<ExitVerdict, F
     });
     let account =
         Gateway::begin("convert", &order, &interruptions.stop)?.run(&interruptions.stop)?;
-    if options.json {
-        print_json(&account)?;
-        return Ok(ExitVerdict::Pass);
-    }
-    say_defects(&options.log, &account);
+    accounted(options.json, &account, || converted_sentence(options, &account))
+}
+
+/// Says where the log is damaged, and returns the sentence about its conversion.
+fn converted_sentence(options: &ConvertOptions, account: &Value) -> String {
+    say_defects(&options.log, account);
     let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
     let strange = match account["not_decoded"].as_u64() {
         None | Some(0) => String::new(),
@@ -151,8 +161,7 @@ pub(in crate::cmd) fn convert(options: &ConvertOptions) -> Result<ExitVerdict, F
     };
     let (records, bytes) = (number("records"), number("bytes"));
     let out = options.out.display();
-    say(Tone::Plain, &format!("log {out}: {records} records{strange}{left}; {bytes} bytes"));
-    Ok(ExitVerdict::Pass)
+    format!("log {out}: {records} records{strange}{left}; {bytes} bytes")
 }
 
 const fn compression_word(of: LogCompression) -> &'static str {
@@ -185,12 +194,7 @@ pub(in crate::cmd) fn play(options: &PlayOptions) -> Result<ExitVerdict, Failure
     let gateway = Gateway::begin("play", &order, &interruptions.stop)?;
     announce(options, gateway.begun());
     let account = gateway.run(&interruptions.stop)?;
-    if options.json {
-        print_json(&account)?;
-    } else {
-        say(Tone::Plain, &played_sentence(options, &account));
-    }
-    Ok(ExitVerdict::Pass)
+    accounted(options.json, &account, || played_sentence(options, &account))
 }
 
 /// Says what is going to be played, and to where.
@@ -212,10 +216,7 @@ fn announce(options: &PlayOptions, start: &Value) {
 /// Returns the sentence about what was played.
 fn played_sentence(options: &PlayOptions, account: &Value) -> String {
     let number = |name: &str| account[name].as_u64().unwrap_or(0);
-    let strange = match number("not_encoded") {
-        0 => String::new(),
-        records => format!("; {} not of the type of LCM", count(records)),
-    };
+    let strange = not_of_lcm(account);
     let refused = refused_peers(account);
     let behind = match options.rate > 0.0 {
         true => format!("; at most {} late", time_ns(number("latest_ns"), letters())),

@@ -92,7 +92,7 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
         title: "Channels".to_owned(),
         columns: Column::all(&["channel", "type", "writer"], &["records", "kept"]),
         rows: found.rings.iter().map(row).collect(),
-        legend: Vec::new(),
+        ..Table::default()
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
     Ok(ExitVerdict::Pass)

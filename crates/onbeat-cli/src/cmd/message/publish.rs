@@ -1,7 +1,6 @@
 //! `onbeat message publish`: records of a channel from lines of JSON, for scripts in any language.
 
 use std::io::{self, BufRead, Read, stdin};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -14,7 +13,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use serde_json::{Value as Json, json};
 
-use super::files::{add_files, only_lcm_texts};
+use super::files::{add_files, lcm_texts};
 use super::options::PublishOptions;
 use crate::cmd::Common;
 use crate::cmd::failure::message::MessageFailure;
@@ -159,9 +158,7 @@ fn stamped(mut json: Json) -> (Option<u64>, Json) {
 fn send(options: &PublishOptions, to: &str, stop: &AtomicBool) -> Result<Gateway, Failure> {
     let channel = options.channel.to_string();
     let remote = options.remote.as_ref().unwrap_or(&channel);
-    let is_lcm = |path: &PathBuf| Path::new(path).extension().is_some_and(|it| it == "lcm");
-    let of_lcm: Vec<_> = options.file.iter().filter(|path| is_lcm(path)).cloned().collect();
-    let lcm = only_lcm_texts(&of_lcm)?;
+    let lcm = lcm_texts(&options.file)?;
     let sent = json!({ "channel": channel, "remote": remote, "lcm": lcm });
     Gateway::begin("send", &json!({ "channels": [sent], "to": to }), stop)
 }

@@ -9,13 +9,13 @@ use onbeat_control::channels;
 use onbeat_report::units::count;
 use serde_json::{Value, json};
 
+use super::log::accounted;
 use super::options::{CommandOptions, KeyOptions};
 use crate::cmd::failure::robot_goal::GoalFailure;
 use crate::cmd::gateway::Gateway;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
-use crate::term::print_json;
 use crate::term::{Tone, advise, say};
 
 pub(super) fn create_key(options: &KeyOptions) -> Result<ExitVerdict, Failure> {
@@ -74,12 +74,7 @@ pub(super) fn listen(options: &CommandOptions, from: &str) -> Result<ExitVerdict
         telemetry.end()?;
     }
     let account = account?;
-    if options.json {
-        print_json(&account)?;
-    } else {
-        say(Tone::Plain, &sentence(&account));
-    }
-    Ok(ExitVerdict::Pass)
+    accounted(options.json, &account, || sentence(&account))
 }
 
 fn sentence(account: &Value) -> String {

@@ -11,7 +11,7 @@ use onbeat_report::units::{count, listed};
 use serde_json::{Value, json};
 
 use super::files::{add_files, lcm_texts, only_lcm_texts};
-use super::log::of_channels;
+use super::log::{accounted, of_channels};
 use super::options::{ReceiveOptions, SendOptions};
 use crate::cmd::Common;
 use crate::cmd::byte_words::hex_of;
@@ -19,8 +19,7 @@ use crate::cmd::gateway::Gateway;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
-use crate::term::print_json;
-use crate::term::{Tone, advise, say};
+use crate::term::{Tone, advise};
 
 /// Sends records until Ctrl-C, until their writers have ended, or for the given time.
 pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
@@ -37,21 +36,13 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     let gateway = Gateway::begin_as("send", &order, options.user.as_deref(), &interruptions.stop)?;
     advise(Tone::Faint, &format!("sending {channel} to {}", options.to));
     let account = gateway.run(&interruptions.stop)?;
-    if options.json {
-        print_json(&account)?;
-    } else {
+    accounted(options.json, &account, || {
         let dropped = count(account["dropped"].as_u64().unwrap_or(0));
         let sent = of_channels(&account);
-        let strange = match account["not_encoded"].as_u64() {
-            Some(records @ 1..) => format!("; {} not of the type of LCM", count(records)),
-            _ => String::new(),
-        };
         let refused = refused_peers(&account);
-        let line =
-            format!("records sent: {sent}; {dropped} dropped for slow peers{refused}{strange}");
-        say(Tone::Plain, &line);
-    }
-    Ok(ExitVerdict::Pass)
+        let strange = not_of_lcm(&account);
+        format!("records sent: {sent}; {dropped} dropped for slow peers{refused}{strange}")
+    })
 }
 
 /// Receives messages until Ctrl-C or for the given time.
@@ -80,24 +71,21 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     };
     advise(Tone::Faint, &format!("receiving from {}{buffer}", options.from));
     let account = gateway.run(&interruptions.stop)?;
-    if options.json {
-        print_json(&account)?;
-        return Ok(ExitVerdict::Pass);
-    }
+    accounted(options.json, &account, || received_sentence(&options.remote, &account))
+}
 
+fn received_sentence(remote: &str, account: &Value) -> String {
     let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
-    let line = format!(
+    format!(
         "{} messages on {}, {} of them too long; on all channels of the network {} received, {} lost, {} not valid{}",
         number("published"),
-        options.remote,
+        remote,
         number("too_long"),
         number("received"),
         number("lost"),
         number("strange"),
-        at_limits(&account),
-    );
-    say(Tone::Plain, &line);
-    Ok(ExitVerdict::Pass)
+        at_limits(account),
+    )
 }
 
 /// Stops when standard input ends: the program that started this one is gone, however it ended.
@@ -122,6 +110,14 @@ pub(super) fn bytes_of_mib(mib: u32) -> u64 {
 pub(super) fn refused_peers(account: &Value) -> String {
     match account["refused_peers"].as_u64() {
         Some(peers @ 1..) => format!("; {} peers refused or disconnected", count(peers)),
+        _ => String::new(),
+    }
+}
+
+/// Returns how many records are not of the type of LCM, to follow in a sentence; empty for none.
+pub(super) fn not_of_lcm(account: &Value) -> String {
+    match account["not_encoded"].as_u64() {
+        Some(records @ 1..) => format!("; {} not of the type of LCM", count(records)),
         _ => String::new(),
     }
 }
