@@ -16,20 +16,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Command};
+use onbeat_commands::habits::Translated;
 use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use toml::{Spanned, Value};
 
 const FILE: &str = "onbeat.toml";
 /// Options that belong to one start of the command.
 const NOT_IN_FILES: [&str; 4] = ["config", "resume", "help", "version"];
-
-/// A command line with the settings of a file.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct WithSettings {
-    pub(crate) words: Vec<OsString>,
-    /// What comes from where, for the user.
-    pub(crate) hint: String,
-}
 
 /// Returns the words of a bench with the settings of its file in them; `None` without a file, and for other commands.
 ///
@@ -38,7 +31,7 @@ pub(crate) struct WithSettings {
 pub(crate) fn with_settings(
     words: &[OsString],
     command: &Command,
-) -> Result<Option<WithSettings>, String> {
+) -> Result<Option<Translated>, String> {
     // A path among them may be of other letters.
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -64,7 +57,8 @@ pub(crate) fn with_settings(
 
     let text = foreign::text(&path, MOST_BYTES_BY_HAND)
         .map_err(|why| format!("cannot read {}: {why}", path.display()))?;
-    let settings = SettingsFile { path: &path, text: &text, bench: bench_of(command) };
+    let bench = command.find_subcommand("bench").unwrap_or(command);
+    let settings = SettingsFile { path: &path, text: &text, bench };
     let mut own = Vec::new();
     let mut names = Vec::new();
     for (name, value) in settings.read()? {
@@ -78,7 +72,7 @@ pub(crate) fn with_settings(
     let (before, behind) = words.split_at(at + 1);
     let own = own.into_iter().map(OsString::from);
     let rest = without_file(behind);
-    Ok(Some(WithSettings { words: before.iter().cloned().chain(own).chain(rest).collect(), hint }))
+    Ok(Some(Translated { words: before.iter().cloned().chain(own).chain(rest).collect(), hint }))
 }
 
 /// The file that is named, else the one of this directory.
@@ -106,10 +100,6 @@ fn without_file(words: &[OsString]) -> Vec<OsString> {
         }
     }
     rest
-}
-
-fn bench_of(command: &Command) -> &Command {
-    command.find_subcommand("bench").unwrap_or(command)
 }
 
 struct SettingsFile<'f> {

@@ -144,7 +144,11 @@ pub(crate) enum Command {
         disable_help_flag = true,
         override_usage = "onbeat camera <run|list|watch|bench> [OPTIONS]"
     )]
-    Camera(CameraWords),
+    Camera {
+        /// Command of onbeat-camera, and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        words: Vec<OsString>,
+    },
     /// Keep runs of many machines as one data set, and query it
     ///
     /// Starts the program onbeat-fleet, which is installed with onbeat and has its own help:
@@ -153,7 +157,11 @@ pub(crate) enum Command {
         disable_help_flag = true,
         override_usage = "onbeat fleet <add|pack|worst|gate|compare|explain|...> [OPTIONS]"
     )]
-    Fleet(FleetWords),
+    Fleet {
+        /// Command of onbeat-fleet, and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        words: Vec<OsString>,
+    },
     /// Measure Ethernet and UDP: predict, build a laboratory, answer as a device
     #[command(subcommand, disable_help_subcommand = true)]
     Net(Net),
@@ -192,23 +200,10 @@ pub(crate) enum Command {
     },
     /// Write man pages and completions
     #[command(hide = true)]
-    Generate(GenerateOptions),
-}
-
-/// What is passed on to onbeat-camera.
-#[derive(Debug, Args)]
-pub(crate) struct CameraWords {
-    /// Command of onbeat-camera, and its options
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    pub(crate) words: Vec<OsString>,
-}
-
-/// What is passed on to onbeat-fleet.
-#[derive(Debug, Args)]
-pub(crate) struct FleetWords {
-    /// Command of onbeat-fleet, and its options
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    pub(crate) words: Vec<OsString>,
+    Generate {
+        /// Directory to write to
+        into: PathBuf,
+    },
 }
 
 /// How to treat changes that another program has modified since.
@@ -220,12 +215,6 @@ pub(crate) struct RepairOptions {
     /// Drop changes that cannot be undone from the record
     #[arg(long)]
     pub(crate) forget: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GenerateOptions {
-    /// Directory to write to
-    pub(crate) into: PathBuf,
 }
 
 #[cfg(test)]

@@ -14,11 +14,13 @@ mod surface;
 mod term;
 mod worth;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use onbeat_commands::{complete, habits, options, signals, state, units};
+use onbeat_commands::habits::{self, Translated};
+use onbeat_commands::{complete, options, signals, state, units};
 
 use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};
@@ -54,25 +56,30 @@ fn read_command_line() -> Result<Cli, clap::Error> {
     let (extent, words) = surface::asked(std::env::args_os().collect());
     let width = term::fold::help_width(term::columns());
     let mut command = term::fold::command(surface::command(extent), width);
-    let words = match habits::translated(&words) {
-        Ok(None) => words,
-        Ok(Some(translated)) => {
-            term::advise(term::Tone::Faint, &term::wrapped(&translated.hint, term::columns()));
-            translated.words
-        }
-        Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
-    };
-    let words = match bench_file::with_settings(&words, &command) {
-        Ok(None) => words,
-        Ok(Some(settings)) => {
-            term::advise(term::Tone::Faint, &term::wrapped(&settings.hint, term::columns()));
-            cmd::type_instead(&settings.words);
-            settings.words
-        }
+    let words = match own_words(words, &command) {
+        Ok(words) => words,
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
     };
     let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
+}
+
+/// The words as clap reads them: options of cyclictest in onbeat's words, and the settings of a file among those typed.
+fn own_words(mut words: Vec<OsString>, command: &clap::Command) -> Result<Vec<OsString>, String> {
+    if let Some(translated) = habits::translated(&words)? {
+        words = told(translated);
+    }
+    if let Some(settings) = bench_file::with_settings(&words, command)? {
+        words = told(settings);
+        cmd::type_instead(&words);
+    }
+    Ok(words)
+}
+
+/// Says what the words came to.
+fn told(words: Translated) -> Vec<OsString> {
+    term::advise(term::Tone::Faint, &term::wrapped(&words.hint, term::columns()));
+    words.words
 }
 
 /// Returns the exit status. Output that was lost is a failure, whatever the result.
@@ -117,8 +124,9 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Robot(command) => cmd::robot::run(&command),
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
-        Command::Camera(words) => cmd::camera::run(&words),
-        Command::Fleet(words) => cmd::fleet::run(&words),
+        // Its decoders and clients of the network would make this program larger for those who have no camera.
+        Command::Camera { words } => cmd::gateway::become_program("onbeat-camera", &words),
+        Command::Fleet { words } => cmd::gateway::become_program(cmd::fleet::PROGRAM, &words),
         Command::Message(command) => cmd::message::run(&command),
         Command::Net(command) => cmd::net::run(&command),
         Command::Tune(command) => cmd::tune::run(&command),
@@ -128,6 +136,6 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Agent { words } => cmd::agent::run(words),
         Command::Screen { run } => cmd::screen::run(&run),
         Command::Completion { shell } => cmd::completion::run(shell),
-        Command::Generate(options) => cmd::generate::run(&options),
+        Command::Generate { into } => cmd::generate::run(&into),
     }
 }

@@ -1,6 +1,7 @@
-//! `onbeat-gateway`, which passes records on: a program and a process of its own, so that the loop
-//! does not notice, and this program stays small.
+//! Programs of onbeat beside this one, so that this one stays small, and `onbeat-gateway` among them, which passes
+//! records on: a process of its own, so that the loop does not notice.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -13,11 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::Common;
-use crate::Failure;
-use crate::failure::gateway::GatewayFailure;
-use crate::failure::gateway::PROGRAM;
+use crate::failure::gateway::{GatewayFailure, PROGRAM};
 use crate::signals::EndOf;
+use crate::{Common, ExitVerdict, Failure};
 
 /// Longest time that a gateway may take to end after it was asked to, before it is killed: a log is on
 /// the disk before its account is given, and a disk may take seconds.
@@ -136,6 +135,13 @@ impl Gateway {
         let _ = self.child.wait();
         Ok(account)
     }
+}
+
+/// Becomes another program of onbeat; returns only if that is not possible.
+pub fn become_program(name: &'static str, words: &[OsString]) -> Result<ExitVerdict, Failure> {
+    let program = installed(name)?;
+    let source = Command::new(&program).args(words).exec();
+    Err(GatewayFailure::Start { program, source }.into())
 }
 
 /// Finds a program of onbeat: beside this one, else in a folder of PATH.

@@ -1,26 +1,18 @@
-//! `onbeat fleet`: the program `onbeat-fleet` in the place of this one, and what `onbeat export` asks of it.
+//! What `onbeat export` and `onbeat bench` ask of the program `onbeat-fleet`.
 //!
 //! Parquet's library would make this program larger by two megabytes for those who have one machine.
 
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::Failure;
 use super::failure::gateway::GatewayFailure;
 use super::failure::spike::pasted;
 use super::gateway::installed;
-use super::{ExitVerdict, Failure};
-use crate::cli::FleetWords;
 
-const PROGRAM: &str = "onbeat-fleet";
-
-/// Becomes the program; returns only if that is not possible.
-pub(crate) fn run(words: &FleetWords) -> Result<ExitVerdict, Failure> {
-    let program = installed(PROGRAM)?;
-    let source = Command::new(&program).args(&words.words).exec();
-    Err(GatewayFailure::Start { program, source }.into())
-}
+/// The program's name.
+pub(crate) const PROGRAM: &str = "onbeat-fleet";
 
 /// A data set that runs are added to, by the program.
 pub(super) struct DataSet<'d> {

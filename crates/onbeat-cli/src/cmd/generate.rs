@@ -1,18 +1,18 @@
 //! `onbeat generate DIR`: man pages and completions, from the same definitions as the command line.
 
 use std::fs;
+use std::path::Path;
 
 use super::Common;
 use super::{ExitVerdict, Failure};
-use crate::cli::GenerateOptions;
 use crate::completion;
 use crate::surface::{self, Extent};
 
 mod man;
 
-pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
-    let man = options.into.join("man");
-    let completions = options.into.join("completions");
+pub(crate) fn run(into: &Path) -> Result<ExitVerdict, Failure> {
+    let man = into.join("man");
+    let completions = into.join("completions");
     for dir in [&man, &completions] {
         fs::create_dir_all(dir).map_err(Common::file("write", dir))?;
     }

@@ -3,7 +3,6 @@
 pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bus;
-pub(crate) mod camera;
 mod carrier;
 pub(crate) mod cell;
 mod cells;
