@@ -13,7 +13,7 @@ use super::tune::record::kept_sentence;
 use super::{ExitVerdict, Failure};
 use crate::cli::RepairOptions;
 use crate::state::journal_directory;
-use crate::term::{Tone, advise, say};
+use crate::term::{Tone, advise, counted, say};
 
 /// What was undone.
 pub(crate) struct Undone {
@@ -99,8 +99,8 @@ fn restore_in(directory: &Path, mode: UndoMode) -> Result<Undone, Failure> {
         .collect();
     let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();
     if recorders > 0 {
-        let noun = if recorders == 1 { "flight recorder" } else { "flight recorders" };
-        sentences.push(format!("removed {recorders} {noun} that a killed onbeat had left"));
+        let recorders = counted(recorders, "flight recorder");
+        sentences.push(format!("removed {recorders} that a killed onbeat had left"));
     }
 
     let images = remove_leftovers();

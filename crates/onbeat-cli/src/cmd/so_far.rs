@@ -1,18 +1,19 @@
 //! SIGUSR1: the summary so far, by this program in a process of its own, so that the measuring
 //! process neither reads the run file nor grows.
 
-use std::io::stderr;
+use std::io::{self, stderr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat::record::Recorder;
-use onbeat_report::units::{Letters, time_ns};
+use onbeat_report::units::time_ns;
 use onbeat_report::verdict::looks;
 
+use super::watched::LooksLeft;
 use crate::options::Until;
-use crate::term::{Tone, advise};
+use crate::term::{Tone, advise, letters};
 
 /// Shows the summary so far on request.
 pub(crate) struct SoFar<'a> {
@@ -57,22 +58,14 @@ impl<'a> SoFar<'a> {
     }
 
     fn start(&self) -> Option<Child> {
-        let started = std::env::current_exe().and_then(|myself| {
-            let error = stderr().as_fd().try_clone_to_owned()?;
-            let mut command = Command::new(myself);
-            command.args(["report", "--brief"]).arg(&self.file);
-            command.stdin(Stdio::null()).stdout(error).spawn()
-        });
-        match started {
-            Ok(child) => Some(child),
-            Err(why) => {
-                advise(
-                    Tone::Careful,
-                    &format!("cannot show the summary so far: {why}; the run continues"),
-                );
-                None
-            }
-        }
+        let error = stderr().as_fd().try_clone_to_owned();
+        let started = error.and_then(|error| brief(&self.file, error.into(), Stdio::inherit()));
+        started
+            .inspect_err(|why| {
+                let sentence = format!("cannot show the summary so far: {why}; the run continues");
+                advise(Tone::Careful, &sentence);
+            })
+            .ok()
     }
 
     /// Waits for the end of a summary.
@@ -81,6 +74,13 @@ impl<'a> SoFar<'a> {
             let _ = child.wait();
         }
     }
+}
+
+/// Starts `onbeat report --brief` of a run file.
+fn brief(file: &Path, stdout: Stdio, stderr: Stdio) -> io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["report", "--brief"]).arg(file);
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn()
 }
 
 /// A run without an end is looked at for a day.
@@ -97,14 +97,13 @@ pub(crate) fn looks_of(until: Option<Until>, duration_ns: u64) -> Vec<f64> {
 /// Looks at a run that ends when it is decided, by this program in a process of its own.
 pub(crate) struct LooksAhead<'a> {
     file: &'a Path,
-    /// Seconds of the looks that are left, the next one first.
-    left: Vec<f64>,
+    left: LooksLeft,
     looking: Option<Child>,
 }
 
 impl<'a> LooksAhead<'a> {
     pub(crate) fn new(until: Option<Until>, duration_ns: u64, file: &'a Path) -> Self {
-        Self { file, left: looks_of(until, duration_ns), looking: None }
+        Self { file, left: LooksLeft::new(looks_of(until, duration_ns)), looking: None }
     }
 
     /// Whether the last look that is over found PASS or FAIL; a look begins when its time has come.
@@ -117,22 +116,13 @@ impl<'a> LooksAhead<'a> {
             return false;
         }
 
-        let over = self.left.iter().take_while(|at| **at <= elapsed_s).count();
-        if over > 0 {
-            self.left.drain(..over);
+        if self.left.is_due(elapsed_s) {
             // A file that cannot be written any more ends the run by itself.
             let _ = recorder.write_out();
-            self.looking = self.begin();
+            // A look that cannot be started is left out: the run goes on to the next one.
+            self.looking = brief(self.file, Stdio::null(), Stdio::null()).ok();
         }
         false
-    }
-
-    /// A look that cannot be started is left out: the run goes on to the next one.
-    fn begin(&self) -> Option<Child> {
-        let myself = std::env::current_exe().ok()?;
-        let mut command = Command::new(myself);
-        command.args(["report", "--brief"]).arg(self.file);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
     }
 }
 
@@ -146,11 +136,10 @@ impl Drop for LooksAhead<'_> {
 
 /// The worst latency and the counts so far, for a line of progress.
 pub(crate) fn counts_so_far(recorder: &Recorder) -> String {
-    let letters = if crate::term::unicode() { Letters::Unicode } else { Letters::Ascii };
     let so_far = recorder.progress();
     format!(
         "worst {}  misses {}  skipped {}  spikes {}",
-        time_ns(so_far.worst_ns, letters),
+        time_ns(so_far.worst_ns, letters()),
         so_far.deadline_misses,
         so_far.skipped,
         so_far.spikes

@@ -1,5 +1,6 @@
 //! A robot in a terminal: pure functions from a view to lines.
 
+use onbeat_ethercat::al;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::event_words::{PHASES, RUNGS, stop_reason};
 use onbeat_report::units::{Letters, count, percent, time_ns};
@@ -43,14 +44,8 @@ const fn state(joint: &JointView) -> &'static str {
 }
 
 fn al_state(device: &DeviceView) -> String {
-    let word = match device.al_state {
-        None => return "does not answer".to_owned(),
-        Some(1) => "INIT",
-        Some(2) => "PREOP",
-        Some(4) => "SAFEOP",
-        Some(8) => "OP",
-        Some(other) => return format!("AL state {other}"),
-    };
+    let Some(state) = device.al_state else { return "does not answer".to_owned() };
+    let Some(word) = al::name(state.into()) else { return format!("AL state {state}") };
     if device.al_status_code == 0 {
         word.to_owned()
     } else {

@@ -1,6 +1,6 @@
 //! `onbeat robot run --view`: the robot in a browser of this machine.
 
-use onbeat_report::units::{count, percent};
+use onbeat_report::units::{count, counted, percent};
 use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewError, LiveViewPlan, ViewLimits};
 use onbeat_robot::session::RobotFile;
 
@@ -48,12 +48,12 @@ pub(in crate::cmd) fn sentence(account: &LiveViewAccount) -> String {
     // Of a run that is followed by its files nothing is lost.
     let shown = match cycles + lost {
         0 => String::new(),
-        _ => format!("; {} shown, {} lost", number(cycles, "cycle"), count(lost)),
+        _ => format!("; {} shown, {} lost", counted(cycles, "cycle"), count(lost)),
     };
     format!(
         "live view: {}, {}{slow}{}{shown}; {cpu} of a CPU",
-        number(browsers, "browser"),
-        number(events, "event"),
+        counted(browsers, "browser"),
+        counted(events, "event"),
         closed(account),
     )
 }
@@ -70,10 +70,6 @@ fn closed(account: &LiveViewAccount) -> String {
     let those = words.iter().filter(|(n, _)| *n > 0);
     let parts: Vec<String> = those.map(|(n, words)| format!("{} {words}", count(*n))).collect();
     if parts.is_empty() { String::new() } else { format!("; connections: {}", parts.join(", ")) }
-}
-
-fn number(count_of: u64, what: &str) -> String {
-    format!("{} {what}{}", count(count_of), if count_of == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

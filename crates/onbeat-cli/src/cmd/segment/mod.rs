@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
+use onbeat_ethercat::al;
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
 use onbeat_host::foreign;
 use onbeat_report::units;
@@ -207,20 +208,18 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     Ok(Link::from_description(&description)?)
 }
 
-/// Describes a fault in one line.
+/// What the segment did, in one line.
 fn summed_up(link: &Link) -> String {
     let counts = link.counts();
     let segment = link.segment();
-    let states = [(1, "INIT"), (2, "PREOP"), (4, "SAFEOP"), (8, "OP")].map(|(state, word)| {
+    let in_state = |state: u8| {
         let all = (0..segment.len()).filter_map(|device| segment.status(device));
-        (all.filter(|status| status.al_state == state).count(), word)
-    });
-
-    let states: Vec<String> = states
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} in {word}"))
-        .collect();
+        let count = all.filter(|status| status.al_state == state).count();
+        let word = al::state_name(state)?;
+        (count > 0).then(|| format!("{count} in {word}"))
+    };
+    let states = [al::INIT, al::PREOP, al::SAFEOP, al::OP].into_iter().filter_map(in_state);
+    let states: Vec<String> = states.collect();
     let lost = counts.lost + counts.swallowed + counts.no_room;
     let sent = units::counted(counts.sent, "frame");
     format!("{sent}, {lost} of them lost; devices: {}", states.join(", "))

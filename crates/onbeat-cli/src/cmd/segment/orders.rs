@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat_ethercat::al;
 use onbeat_report::units;
 use onbeat_segment::serving::{
     CommandQueue, ControlSocket, SegmentCommand, SegmentReply, SegmentStatus, send_command,
@@ -186,13 +187,9 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitVerdict, Failure> {
     let widest =
         status.devices.iter().map(|device| device.name.chars().count()).max().unwrap_or_default();
     for device in &status.devices {
-        let state = match (device.powered, device.al_state) {
-            (false, _) => "no power",
-            (_, 1) => "INIT",
-            (_, 2) => "PREOP",
-            (_, 4) => "SAFEOP",
-            (_, 8) => "OP",
-            _ => "?",
+        let state = match device.powered {
+            false => "no power",
+            true => al::name(device.al_state.into()).unwrap_or("?"),
         };
 
         let error = match device.al_status_code {
