@@ -100,12 +100,7 @@ pub enum Until {
 pub enum LimitOn {
     /// The primary series: release latency, or what the probe measures.
     Main,
-    /// Release latency, skipped releases included.
-    Release,
-    /// Observed period.
-    Period,
-    /// Response time.
-    Response,
+    Series(Series),
     /// Number of alarms of bus and robot allowed.
     Events(u64),
 }
@@ -113,9 +108,9 @@ pub enum LimitOn {
 fn limit_on(text: &str) -> Result<LimitOn, String> {
     match text {
         "main" => Ok(LimitOn::Main),
-        "release" | "wakeup" => Ok(LimitOn::Release),
-        "period" => Ok(LimitOn::Period),
-        "response" => Ok(LimitOn::Response),
+        "release" | "wakeup" => Ok(LimitOn::Series(Series::ReleaseLatency)),
+        "period" => Ok(LimitOn::Series(Series::ObservedPeriod)),
+        "response" => Ok(LimitOn::Series(Series::ResponseTime)),
         _ => most_alarms(text).map(LimitOn::Events),
     }
 }

@@ -23,9 +23,7 @@ pub(crate) fn verdict(outcome: Option<Outcome>) -> ExitVerdict {
 pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     let series = |on: &LimitOn| match on {
         LimitOn::Main => Some(main),
-        LimitOn::Release => Some(Series::ReleaseLatency),
-        LimitOn::Period => Some(Series::ObservedPeriod),
-        LimitOn::Response => Some(Series::ResponseTime),
+        LimitOn::Series(series) => Some(*series),
         LimitOn::Events(_) => None,
     };
 

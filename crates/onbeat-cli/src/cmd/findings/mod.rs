@@ -17,4 +17,4 @@ mod run_findings;
 pub(crate) mod spike_causes;
 
 pub(crate) use remembered::add_remembered;
-pub(crate) use run_findings::{findings, of_task};
+pub(crate) use run_findings::{findings, of_loop};

@@ -15,12 +15,8 @@ pub(crate) fn findings(cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
     of_loop(None, cpu, period_ns)
 }
 
-/// Returns the bad findings for a running loop, its own settings among them.
-pub(crate) fn of_task(tid: i32, cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
-    of_loop(Some(tid), cpu, period_ns)
-}
-
-fn of_loop(task: Option<i32>, cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
+/// The same for a running loop, whose own settings are among them.
+pub(crate) fn of_loop(task: Option<i32>, cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
     let tree = HostTree::live();
     let period_us = machine::whole_us(period_ns);
     let usual = LoopSetup { period_us, task, ..LoopSetup::default() };

@@ -10,8 +10,8 @@ use crate::term::{Tone, say, say_wrapped};
 
 /// Settings that are not as wanted for this loop, by the catalogue.
 pub(super) fn of_catalogue(watched: &WatchedLoop) -> Vec<FindingNote> {
-    let tid = watched.thread.id.tid;
-    findings::of_task(tid, watched.thread.bound_cpu(), watched.class.period_ns())
+    let thread = &watched.thread;
+    findings::of_loop(Some(thread.id.tid), thread.bound_cpu(), watched.class.period_ns())
 }
 
 /// Settings of the loop's thread with a smaller expected effect are left to `tune check`.
