@@ -150,20 +150,13 @@ fn add_some(
 
 /// Prints the rows that name a machine, its software and its settings.
 fn show(runs: &[PathBuf], naming: &Naming) -> Result<(), Failure> {
+    let of_machine = [&RUNS, &FACTS, &SETTINGS, &VERSIONS];
     for path in runs {
         let rows = RunRows::read(path, naming)?;
-        let named = [&RUNS, &FACTS, &SETTINGS, &VERSIONS];
-        for table in
-            rows.tables.iter().filter(|table| named.iter().any(|shape| **shape == *table.shape()))
-        {
-            print_table(table);
-        }
-        let figures: usize = rows
-            .tables
-            .iter()
-            .filter(|table| !named.iter().any(|shape| **shape == *table.shape()))
-            .map(Table::rows)
-            .sum();
+        let (named, figures): (Vec<&Table>, Vec<&Table>) =
+            rows.tables.iter().partition(|table| of_machine.contains(&table.shape()));
+        named.into_iter().for_each(print_table);
+        let figures: usize = figures.into_iter().map(Table::rows).sum();
         say(&format!(
             "{} cells: {figures} rows of figures, buckets and causes; a cause names the program or thread that made it",
             rows.cells

@@ -52,6 +52,8 @@ pub(crate) struct CellTables {
     pub(crate) histograms: Table,
     pub(crate) outages: Table,
     pub(crate) causes: Table,
+    /// Number of cells whose figures say nothing of the machine.
+    pub(crate) invalid: usize,
 }
 
 impl CellTables {
@@ -61,6 +63,7 @@ impl CellTables {
             histograms: Table::new(&HISTOGRAMS),
             outages: Table::new(&OUTAGES),
             causes: Table::new(&CAUSES),
+            invalid: 0,
         }
     }
 
@@ -126,6 +129,7 @@ impl CellTables {
             None if is_figures_only => WITHOUT_DISTRIBUTION.to_owned(),
             why => why.map_or_else(String::new, |why| why.to_string()),
         };
+        self.invalid += usize::from(!why.is_empty());
         let p999_ns = by_rank(&counted, 999, 1_000);
         let sum =
             |of: fn(&onbeat_record::Interval) -> u64| file.intervals.iter().map(of).sum::<u64>();

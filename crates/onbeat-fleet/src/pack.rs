@@ -195,7 +195,7 @@ impl Parts<'_> {
         let path = folder.join(format!("g{:06}-{:03}{ENDING}", self.generation, self.number));
         let sorted = gathered.sorted();
         drop(gathered);
-        parquet_file::write(&path, [sorted], self.shape)?;
+        parquet_file::write(&path, &sorted)?;
         self.written += parquet_file::rows_of(&path)?;
         self.number += 1;
         Ok(())

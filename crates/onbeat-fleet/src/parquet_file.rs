@@ -213,11 +213,7 @@ fn write_column<W: Write + Send>(
 ///
 /// # Errors
 /// [`TableFileError`]; the temporary file is removed.
-pub fn write(
-    path: &Path,
-    tables: impl IntoIterator<Item = Table>,
-    shape: &'static TableShape,
-) -> Result<(), TableFileError> {
+pub fn write(path: &Path, table: &Table) -> Result<(), TableFileError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(failed("create", folder))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -225,7 +221,7 @@ pub fn write(
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let temporary =
         folder.join(format!("{TEMPORARY}{name}.{}-{:x}-{number}", std::process::id(), now_ns()));
-    let written = write_at(&temporary, path, tables, shape);
+    let written = write_at(&temporary, path, table);
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -237,11 +233,14 @@ pub fn write(
 /// # Errors
 /// [`TableFileError::Encode`].
 pub fn bytes_of(table: &Table) -> Result<Vec<u8>, TableFileError> {
-    let encoded = TableWriter::begin(Vec::new(), table.shape()).and_then(|mut writer| {
-        writer.append(table)?;
-        writer.finish()
-    });
-    encoded.map_err(|source| TableFileError::Encode { table: table.shape().name, source })
+    encoded(Vec::new(), table)
+        .map_err(|source| TableFileError::Encode { table: table.shape().name, source })
+}
+
+fn encoded<W: Write + Send>(to: W, table: &Table) -> Result<W, ParquetError> {
+    let mut writer = TableWriter::begin(to, table.shape())?;
+    writer.append(table)?;
+    writer.finish()
 }
 
 /// How the names of files begin that are being written: what a killed writer leaves, and readers pass over.
@@ -255,20 +254,11 @@ fn now_ns() -> u128 {
     since.map_or(0, |since| since.as_nanos())
 }
 
-fn write_at(
-    temporary: &Path,
-    path: &Path,
-    tables: impl IntoIterator<Item = Table>,
-    shape: &'static TableShape,
-) -> Result<(), TableFileError> {
+fn write_at(temporary: &Path, path: &Path, table: &Table) -> Result<(), TableFileError> {
     let broken = |source| TableFileError::Parquet { what: "write", path: path.to_owned(), source };
     let file = File::options().write(true).create_new(true).open(temporary);
     let file = file.map_err(failed("create", temporary))?;
-    let mut writer = TableWriter::begin(file, shape).map_err(broken)?;
-    for table in tables {
-        writer.append(&table).map_err(broken)?;
-    }
-    let file = writer.finish().map_err(broken)?;
+    let file = encoded(file, table).map_err(broken)?;
     // In this order: a name in the data set never leads to bytes that are not on the disk.
     file.sync_all().map_err(failed("write", path))?;
     // What a network file system has kept is asked for once more before it counts.
@@ -389,12 +379,6 @@ pub fn rows_of(path: &Path) -> Result<usize, TableFileError> {
     Ok(usize::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0))
 }
 
-/// Returns whether a path leads to a whole file of this table, without reading its rows.
-#[must_use]
-pub fn is_whole(path: &Path) -> bool {
-    foreign::open(path).is_ok_and(|file| SerializedFileReader::new(file).is_ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,11 +407,13 @@ mod tests {
     fn a_table_is_read_back_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("histograms/a.parquet");
-        let table = buckets(70_000).sorted();
-        write(&path, [table.clone(), buckets(3)], &HISTOGRAMS).unwrap();
+        let mut table = buckets(70_000).sorted();
+        let more = buckets(3);
+        (0..3).for_each(|row| table.push_row_of(&more, row));
+        write(&path, &table).unwrap();
         let back = read(&path, &HISTOGRAMS).unwrap();
         assert_eq!(back.rows(), 70_003);
-        assert_eq!(&back.numbers("low_ns").unwrap()[..70_000], table.numbers("low_ns").unwrap());
+        assert_eq!(back.numbers("low_ns").unwrap(), table.numbers("low_ns").unwrap());
         assert_eq!(back.texts("host").unwrap().get(70_002), "walker ü");
         let names: Vec<_> = fs::read_dir(path.parent().unwrap())
             .unwrap()
@@ -441,13 +427,13 @@ mod tests {
     fn a_file_that_was_cut_off_is_refused_at_every_length() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
-        write(&path, [buckets(1_000)], &HISTOGRAMS).unwrap();
+        write(&path, &buckets(1_000)).unwrap();
         let whole = fs::read(&path).unwrap();
-        assert!(is_whole(&path));
+        assert_eq!(rows_of(&path).unwrap(), 1_000);
         for length in [0, 3, 4, 100, whole.len() / 2, whole.len() - 9, whole.len() - 1] {
             fs::write(&path, &whole[..length]).unwrap();
             assert!(
-                !is_whole(&path) && read(&path, &HISTOGRAMS).is_err(),
+                rows_of(&path).is_err() && read(&path, &HISTOGRAMS).is_err(),
                 "{length} of {} bytes",
                 whole.len()
             );
@@ -458,7 +444,7 @@ mod tests {
     fn a_file_of_another_table_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
-        write(&path, [buckets(10)], &HISTOGRAMS).unwrap();
+        write(&path, &buckets(10)).unwrap();
         let why = read(&path, &CELLS).unwrap_err().to_string();
         assert!(
             why.ends_with(

@@ -1,6 +1,5 @@
 //! A run as rows of the tables, from its files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cell_rows::{CellTables, CellsOf};
 use crate::parquet_file::SCHEMA;
-use crate::table::{FACTS, RUNS, SETTINGS, TABLES, Table, VERSIONS};
+use crate::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
 
 /// Digits of a machine's number that are its name: 48 bits, which two of a million machines share once in 500 fleets.
 const HOST_DIGITS: usize = 12;
@@ -197,13 +196,6 @@ impl RunRows {
             invalid: naming.invalid.as_deref().unwrap_or_default(),
         };
         let cells = CellTables::of_files(&of, files);
-        let valid = TABLES[0].columns.iter().position(|(name, _)| *name == "valid");
-        let invalid_cells = match valid.map(|place| &cells.cells.columns()[place]) {
-            Some(crate::table::Column::Flag(flags)) => {
-                flags.iter().filter(|valid| !**valid).count()
-            }
-            _ => 0,
-        };
 
         let complete = bench.into_iter().chain(files).all(RunFile::is_complete);
         let facts = kept_facts(header, naming);
@@ -240,7 +232,7 @@ impl RunRows {
             host,
             revision,
             cells: number_of_cells,
-            invalid_cells,
+            invalid_cells: cells.invalid,
             tables,
         }
     }
@@ -332,15 +324,6 @@ fn day_of(started_us: i64) -> String {
     let since = Duration::from_micros(started_us.unsigned_abs());
     let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
     text.split('T').next().unwrap_or_default().to_owned()
-}
-
-/// Returns the size of the run's files, in bytes.
-///
-/// # Errors
-/// [`RowsError`].
-pub fn bytes_of(path: &Path) -> Result<u64, RowsError> {
-    let files = run_dir::run_files(path)?;
-    Ok(files.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum())
 }
 
 #[cfg(test)]

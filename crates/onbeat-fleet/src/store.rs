@@ -250,7 +250,7 @@ impl DataSet {
 
     fn write(&self, path: &Path, table: &Table) -> Result<(), StoreError> {
         match &self.objects {
-            None => Ok(parquet_file::write(path, [table.clone()], table.shape())?),
+            None => Ok(parquet_file::write(path, table)?),
             Some(objects) => {
                 Ok(objects.write(&self.name_of(path), &parquet_file::bytes_of(table)?)?)
             }

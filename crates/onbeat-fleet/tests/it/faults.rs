@@ -157,11 +157,11 @@ fn a_half_file_of_a_run_that_was_not_finished_is_replaced() {
     let [cells] = table_files(&to, TABLES[0]).try_into().unwrap();
     let whole = fs::read(&cells).unwrap();
     fs::write(&cells, &whole[..whole.len() / 2]).unwrap();
-    assert!(!parquet_file::is_whole(&cells));
+    assert!(parquet_file::rows_of(&cells).is_err());
     assert!(samples_by_run(&to).is_empty());
 
     assert!(said(&add(&runs, &to)).starts_with("1 run: 1 new"));
-    assert!(parquet_file::is_whole(&cells));
+    assert!(parquet_file::rows_of(&cells).is_ok());
     assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [200]);
 }
 
