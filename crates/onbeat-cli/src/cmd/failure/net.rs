@@ -1,24 +1,17 @@
 //! Why a command of `onbeat net` could not run.
 
-use onbeat_lab::net::NetworkLabError;
 use onbeat_lab::net::lockstep::LockstepError;
 use onbeat_lab::vm::MatrixError;
 use onbeat_net::boards::output_board::BoardError;
 use onbeat_net::boards::ptp::PtpError;
-use onbeat_net::device::DeviceError;
 use onbeat_net::kernel_device::KernelDeviceError;
-use onbeat_net::plan::NetPlanError;
 use onbeat_net::run_log::{LogServerError, LogShipError};
 
 /// Why a command of `onbeat net` could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetFailure {
     #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error(transparent)]
     KernelDevice(KernelDeviceError),
-    #[error(transparent)]
-    Plan(#[from] NetPlanError),
     #[error(transparent)]
     Board(#[from] BoardError),
     #[error(transparent)]
@@ -27,8 +20,6 @@ pub(crate) enum NetFailure {
     LogServer(#[from] LogServerError),
     #[error(transparent)]
     LogShip(#[from] LogShipError),
-    #[error(transparent)]
-    Lab(#[from] NetworkLabError),
     #[error(transparent)]
     Lockstep(#[from] LockstepError),
     #[error("--kernels or --loads: {0}")]

@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use onbeat_lab::study::{StudyError, StudyFileError};
+use onbeat_lab::study::StudyFileError;
 
 /// Why a study could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StudyFailure {
     #[error("{path}: {source}")]
     File { path: PathBuf, source: StudyFileError },
-    #[error(transparent)]
-    Study(#[from] StudyError),
 }

@@ -2,16 +2,11 @@
 
 use std::path::PathBuf;
 
-use onbeat_lab::joined::JoinError;
-use onbeat_lab::vm::{MatrixError, OwnGuestError, VmError};
+use onbeat_lab::vm::MatrixError;
 
 /// Why a command of `onbeat vm` could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VmFailure {
-    #[error(transparent)]
-    Vm(#[from] VmError),
-    #[error(transparent)]
-    Joined(#[from] JoinError),
     #[error(
         "{word} is not traced: the job is a measurement, such as `-- measure latency --for 10s`"
     )]
@@ -38,6 +33,4 @@ pub(crate) enum VmFailure {
     Measured { path: PathBuf, why: String },
     #[error("the guest's job `{words}`: {why}")]
     Measurement { words: String, why: String },
-    #[error(transparent)]
-    OwnGuest(#[from] OwnGuestError),
 }
