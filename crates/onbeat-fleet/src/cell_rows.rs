@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use onbeat_cause::CauseKind;
 use onbeat_record::{
     CauseCount, Cell, Distribution, LimitNote, LoadEvent, Moments, Resolution, RunFile, Series,
 };
@@ -195,7 +194,8 @@ impl CellTables {
             kinds.insert(*kind, known.merged(count));
         }
         for (kind, count) in &kinds {
-            let word = word_of(*kind);
+            // As run files name it.
+            let word = serde_json::json!(kind);
             let named: u64 = count.culprits.values().map(|culprit| culprit.spikes).sum();
             let others = (count.spikes.saturating_sub(named), count.worst_ns);
             let named = count
@@ -210,7 +210,7 @@ impl CellTables {
                     of.host.into(),
                     cell.tuning.as_str().into(),
                     cell.load.as_str().into(),
-                    word.as_str().into(),
+                    word.as_str().unwrap_or_default().into(),
                     culprit.into(),
                     spikes.into(),
                     worst_ns.into(),
@@ -219,12 +219,6 @@ impl CellTables {
             }
         }
     }
-}
-
-/// The name of a kind of cause in run files.
-fn word_of(kind: CauseKind) -> String {
-    let word = serde_json::to_value(kind).ok();
-    word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// The series that a run is about.

@@ -403,14 +403,13 @@ fn name_of(device: u16, devices: &[DeviceLayout]) -> &str {
 }
 
 fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
-    let kind =
-        serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
+    let kind = json!(event.kind);
     let at_s = event.at_ns as f64 / 1e9;
     let sentence = event.sentence(name_of(event.device, devices));
     format!(
         "{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {sentence}",
         event.cycle,
-        kind.unwrap_or_default()
+        kind.as_str().unwrap_or_default()
     )
 }
 

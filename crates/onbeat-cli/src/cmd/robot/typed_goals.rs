@@ -7,6 +7,7 @@ use onbeat_robot::motion::{GoalSlot, Robot};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
+use super::goal::parsed;
 use crate::cmd::Common;
 use crate::term::{Tone, advise};
 
@@ -27,18 +28,12 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
     for line in stdin().lock().lines().map_while(Result::ok) {
         for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let pair = part
-                .split_once('=')
-                .map(|(name, number)| (name.trim(), number.trim().parse::<f64>()));
-            let joint =
-                pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
-
-            match (joint, pair) {
-                // Not a number would stay, and have every later goal refused.
-                (Some(joint), Some((_, Ok(position)))) if position.is_finite() => {
-                    wanted[joint] = Some(position);
-                }
-                _ => advise(
+            // Not a number would stay, and have every later goal refused.
+            let goal = parsed(part).ok().filter(|(_, position)| position.is_finite());
+            let place_of = |name: &String| names.iter().position(|known| known == name);
+            match goal.and_then(|(name, position)| Some((place_of(&name)?, position))) {
+                Some((joint, position)) => wanted[joint] = Some(position),
+                None => advise(
                     Tone::Careful,
                     &format!("\"{part}\" is not a goal; write NAME=RAD, with the name of a joint"),
                 ),

@@ -161,16 +161,7 @@ fn record(
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut view = BesideView::new(&options.beside_view, None);
     let origin = Origin::now();
-    let findings = findings::of_catalogue(watched);
-    let plan = WatchPlan {
-        header: Header { findings: findings.clone(), ..header(options, watched, origin) },
-        watched: watched.clone(),
-        duration_ns: options.duration,
-        causes: !options.no_causes,
-        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
-        path: &path,
-        origin,
-    };
+    let plan = WatchPlan { causes: !options.no_causes, ..plan(options, watched, &path, origin) };
     let mut looks = LooksAhead::new(options.until, options.duration, &path);
     let mut report = |elapsed_s: f64, recorder: &mut onbeat::record::Recorder| {
         runs::begin(&new);
@@ -190,7 +181,7 @@ fn record(
     summary.end();
     view.end();
     let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
-    let measured = Measured { seen, watched, result: &result, findings: &findings };
+    let measured = Measured { seen, watched, result: &result, findings: &plan.header.findings };
     conclude(options, &measured, &path)
 }
 
@@ -243,8 +234,15 @@ fn conclude(
     Ok(verdict(reported.summary.outcome()))
 }
 
-fn header(options: &WatchOptions, watched: &WatchedLoop, origin: Origin) -> Header {
-    Header {
+/// The measurement of a loop, without causes.
+fn plan<'p>(
+    options: &WatchOptions,
+    watched: &WatchedLoop,
+    path: &'p Path,
+    origin: Origin,
+) -> WatchPlan<'p> {
+    let header = Header {
+        findings: findings::of_catalogue(watched),
         limit: limit(&options.limit, SERIES[0]),
         looks: looks_of(options.until, options.duration).len(),
         task: Some(TaskNote {
@@ -254,6 +252,15 @@ fn header(options: &WatchOptions, watched: &WatchedLoop, origin: Origin) -> Head
             name: watched.thread.name.clone(),
         }),
         ..probe::header(&typed(), PROBE, &SERIES, origin.unix_s)
+    };
+    WatchPlan {
+        watched: watched.clone(),
+        duration_ns: options.duration,
+        causes: false,
+        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
+        header,
+        path,
+        origin,
     }
 }
 

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use onbeat::probe::{Interruptions, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, Recorder, SpikeLimit};
+use onbeat::record::Recorder;
 use onbeat_watch::collect::Collector;
 use onbeat_watch::measure::{WatchPlan, WatchedLoop};
 use onbeat_watch::survey::Survey;
 use onbeat_watch::together::measure_together;
 
 use super::options::WatchOptions;
-use super::{Measured, PROBE, conclude, findings, header};
+use super::{Measured, PROBE, conclude, plan};
 use crate::cmd::{ExitVerdict, Failure, runs, worse};
 use crate::term::{ProgressLine, say_error};
 
@@ -71,16 +71,8 @@ fn plans<'p>(asked: &Asked<'_>, paths: &'p [PathBuf]) -> Vec<WatchPlan<'p>> {
     let Asked { options, loops, .. } = asked;
     let origin = Origin::now();
     let of = |(place, (watched, path)): (usize, (&WatchedLoop, &'p PathBuf))| WatchPlan {
-        header: Header {
-            findings: findings::of_catalogue(watched),
-            ..header(options, watched, origin)
-        },
-        watched: watched.clone(),
-        duration_ns: options.duration,
         causes: !options.no_causes && place < MOST_WITH_CAUSES,
-        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
-        path,
-        origin,
+        ..plan(options, watched, path, origin)
     };
     loops.iter().zip(paths).enumerate().map(of).collect()
 }
