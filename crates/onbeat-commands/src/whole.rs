@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use crate::Common;
-use crate::term;
+use crate::{Common, term};
 
 /// Names that are tried for the temporary file.
 const MOST_NAMES: u32 = 100;

@@ -5,8 +5,7 @@ use std::process::Command;
 
 use onbeat::load::Load;
 
-use super::Common;
-use super::Failure;
+use super::{Common, Failure};
 
 /// Returns what makes the command of a process that carries a load, which may write in `dir`: this
 /// program again.

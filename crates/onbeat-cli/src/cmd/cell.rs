@@ -18,8 +18,7 @@ use super::bench::robot;
 use super::watch::in_bench;
 use super::{ExitVerdict, Failure};
 use crate::probes;
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 
 /// A failure is reported to the bench alone, which reports it to people once.
 pub(crate) fn run() -> Result<ExitVerdict, Failure> {

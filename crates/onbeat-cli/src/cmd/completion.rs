@@ -2,8 +2,7 @@
 
 use super::{Common, ExitVerdict, Failure};
 use crate::cli::Shell;
-use crate::completion;
-use crate::term;
+use crate::{completion, term};
 
 pub(crate) fn run(shell: Shell) -> Result<ExitVerdict, Failure> {
     let script = completion::script_of(shell).map_err(Common::Output)?;

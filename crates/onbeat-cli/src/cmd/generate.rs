@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::Common;
-use super::{ExitVerdict, Failure};
+use super::{Common, ExitVerdict, Failure};
 use crate::completion;
 use crate::surface::{self, Extent};
 

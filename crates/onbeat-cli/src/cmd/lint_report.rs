@@ -6,9 +6,8 @@ use std::path::Path;
 
 use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
 
-use super::Common;
 use super::failure::tune::TuneFailure;
-use super::{ExitVerdict, Failure};
+use super::{Common, ExitVerdict, Failure};
 use crate::term::{Tone, advise, put, say};
 
 pub(super) struct JudgedFile {

@@ -12,10 +12,8 @@ use onbeat_report::{JudgeBy, JudgedRun, Summary};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Common;
-use super::Failure;
-use super::whole;
-use super::whole::Name;
+use super::whole::{self, Name};
+use super::{Common, Failure};
 use crate::term::{Tone, advise};
 
 /// The page without its data, as `viewer/` builds it.

@@ -11,11 +11,8 @@ use super::options::ClocksOptions;
 use super::words::places_of;
 use crate::byte_words::number;
 use crate::failure::bus::BusFailure;
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::letters;
-use crate::term::print_json;
-use crate::term::{Tone, advise, columns, is_read, say, wrapped};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, columns, is_read, letters, print_json, say, wrapped};
 use crate::{ExitVerdict, Failure};
 
 /// Features of a controller, with the bit that says that it has a distributed clock.

@@ -12,8 +12,7 @@ use serde_json::json;
 
 use super::options::ImportOptions;
 use crate::failure::bus::BusFailure;
-use crate::term::print_json;
-use crate::term::{Tone, advise, counted, say, wrapped};
+use crate::term::{Tone, advise, counted, print_json, say, wrapped};
 use crate::{ExitVerdict, Failure};
 
 pub(crate) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {

@@ -4,11 +4,10 @@
 use std::path::Path;
 
 use onbeat_control::SdoAction;
-use onbeat_ethercat::al;
-use onbeat_ethercat::al_codes;
 use onbeat_ethercat::description::{ChannelsTable, PdoDirection, TypeKind, mappable};
 use onbeat_ethercat::setup::Sync0;
 use onbeat_ethercat::sii::{Sii, SiiDcMode, SiiEntry, SiiPdo};
+use onbeat_ethercat::{al, al_codes};
 use onbeat_host::foreign;
 use onbeat_robot::bus::{Upstream, upstreams};
 use onbeat_robot::commission::{CommissionError, DeviceRegisters, Line};
@@ -23,8 +22,7 @@ use super::options::{
 };
 use crate::byte_words::{hex_and_text, hex_of, number};
 use crate::failure::bus::BusFailure;
-use crate::term::print_json;
-use crate::term::{Tone, letters, say};
+use crate::term::{Tone, letters, print_json, say};
 use crate::{ExitVerdict, Failure};
 
 /// Largest EEPROM, in bytes.

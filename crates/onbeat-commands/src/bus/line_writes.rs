@@ -22,10 +22,9 @@ use super::options::{
 };
 use crate::byte_words::hex_of;
 use crate::failure::bus::BusFailure;
-use crate::question;
 use crate::state::state_directory;
 use crate::term::{Tone, advise, say};
-use crate::{ExitVerdict, Failure};
+use crate::{ExitVerdict, Failure, question};
 
 /// Name of the log of writes, in onbeat's state directory.
 const LOG: &str = "bus-writes.jsonl";

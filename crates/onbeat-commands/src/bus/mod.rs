@@ -32,8 +32,7 @@ use serde_json::{Map, Value, json};
 
 use crate::byte_words::{hex_and_text, hex_of, number};
 use crate::failure::bus::BusFailure;
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, is_read, print_json, say, wrapped};
 use crate::{ExitVerdict, Failure};
 use line_writes::{Target, consented};

@@ -13,8 +13,7 @@ use super::options::{Consent, RegisterCommand, RegisterOptions, RequestOptions};
 use super::words::place_of;
 use crate::byte_words::{hex_and_text, hex_of, number};
 use crate::failure::bus::BusFailure;
-use crate::term::print_json;
-use crate::term::{Tone, say};
+use crate::term::{Tone, print_json, say};
 use crate::{ExitVerdict, Failure};
 
 pub(crate) fn register(command: &RegisterCommand) -> Result<ExitVerdict, Failure> {

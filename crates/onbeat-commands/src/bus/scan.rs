@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use super::line_words::{SIMULATED, on_line};
 use super::options::ScanOptions;
 use super::words::al_words;
-use crate::term::print_json;
-use crate::term::{Tone, advise, columns, say, wrapped};
+use crate::term::{Tone, advise, columns, print_json, say, wrapped};
 use crate::{ExitVerdict, Failure};
 
 pub(crate) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {

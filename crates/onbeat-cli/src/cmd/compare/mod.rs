@@ -14,9 +14,7 @@ use onbeat_report::{Overall, Summary, compare_round_trips, compare_tables};
 use serde::Serialize;
 
 use super::failure::compare::CompareFailure;
-use super::show;
-use super::{ExitVerdict, Failure, whole};
-use super::{run_clock, runs};
+use super::{ExitVerdict, Failure, run_clock, runs, show, whole};
 use crate::cmd::compare::options::CompareOptions;
 use crate::cmd::compare::plain_logs::Opened;
 use crate::term::{Tone, letters, say, say_wrapped};

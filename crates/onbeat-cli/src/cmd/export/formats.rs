@@ -9,12 +9,10 @@ use onbeat::record::{Cell, RunFile, Series};
 use onbeat_report::JudgedRun;
 use onbeat_report::export::{self, csv, hgrm, openmetrics};
 
-use crate::cmd::Common;
 use crate::cmd::export::options::ExportFormats;
 use crate::cmd::fleet::Buckets;
-use crate::cmd::whole;
 use crate::cmd::whole::Name;
-use crate::cmd::{Failure, runs};
+use crate::cmd::{Common, Failure, runs, whole};
 use crate::term::{Tone, advise};
 
 /// Percentile text is in milliseconds, as HdrHistogram's own tools print it.

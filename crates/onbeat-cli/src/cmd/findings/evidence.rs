@@ -19,12 +19,10 @@ use onbeat_tune::evidence::{Evidence, HostCounters};
 use serde::Serialize;
 
 use super::spike_causes::SpikeCauses;
-use crate::cmd::Common;
 use crate::cmd::carrier::carrier;
 use crate::cmd::so_far::counts_so_far;
-use crate::cmd::{Failure, runs, typed};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::cmd::{Common, Failure, runs, typed};
+use crate::signals::{self, OnUsr1};
 use crate::term::ProgressLine;
 
 /// What a machine did while it was watched.

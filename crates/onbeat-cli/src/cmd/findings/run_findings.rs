@@ -5,8 +5,7 @@ use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue, check};
 use onbeat_tune::plan::CpuChoice;
 
-use super::checked;
-use super::checked::{CheckedTuning, takes_word};
+use super::checked::{self, CheckedTuning, takes_word};
 use super::machine;
 
 /// Returns the bad findings for a loop with this period, the most harmful first. Without a CPU it

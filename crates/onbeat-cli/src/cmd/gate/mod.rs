@@ -20,11 +20,10 @@ use onbeat_report::statistics::Share;
 use onbeat_report::units::cell_name;
 use onbeat_report::{CellSummary, JudgedRun, Outcome, Summary};
 
-use super::Common;
 use super::compare::side_names;
 use super::show::tone_of;
 use super::trend::percentile;
-use super::{ExitVerdict, Failure, runs, whole};
+use super::{Common, ExitVerdict, Failure, runs, whole};
 use crate::cmd::gate::options::GateOptions;
 use crate::term::{Tone, say, say_wrapped};
 

@@ -13,14 +13,12 @@ use onbeat_report::verdict::looks;
 use onbeat_report::{CellSummary, JudgeBy, JudgedRun, Outcome, Summary};
 
 use super::{chosen, cut_off};
-use crate::cmd::Common;
 use crate::cmd::compare::names;
 use crate::cmd::gate::options::GateOptions;
 use crate::cmd::so_far::NO_END_S;
 use crate::cmd::watched::{LooksLeft, bounds_in_words};
-use crate::cmd::{Failure, runs};
-use crate::signals;
-use crate::signals::{EndOf, OnUsr1, pause};
+use crate::cmd::{Common, Failure, runs};
+use crate::signals::{self, EndOf, OnUsr1, pause};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
 /// Time between two readings of the run's files, at least.

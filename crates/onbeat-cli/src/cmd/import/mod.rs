@@ -14,9 +14,8 @@ use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, RUN_FILE_ENDING};
 use onbeat_host::foreign;
 use onbeat_report::imported::UNKNOWN;
 
-use super::Common;
 use super::failure::import::ImportFailure;
-use super::{ExitVerdict, Failure, runs, show, typed};
+use super::{Common, ExitVerdict, Failure, runs, show, typed};
 use crate::cmd::import::options::{ImportOptions, Unit};
 
 pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {

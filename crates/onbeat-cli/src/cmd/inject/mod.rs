@@ -22,15 +22,12 @@ use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::cpus::loop_cpu;
 use serde_json::json;
 
-use super::Common;
 use super::looping::check_cpu;
 use super::repair::repair_first;
-use super::{ExitVerdict, Failure};
+use super::{Common, ExitVerdict, Failure};
 use crate::cmd::inject::options::InjectOptions;
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::letters;
-use crate::term::{Tone, advise, say};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, letters, say};
 
 /// The priority of a loop of onbeat's own: that of `onbeat measure timer`.
 const PRIORITY: u32 = 90;

@@ -13,14 +13,12 @@ use onbeat::load::{
     misses_the_disk, serve,
 };
 
-use super::Common;
 use super::carrier::carrier;
 use super::repair::repair_first;
-use super::{ExitVerdict, Failure};
+use super::{Common, ExitVerdict, Failure};
 use crate::cmd::failure::loads::LoadsFailure;
 use crate::cmd::load::options::LoadOptions;
-use crate::signals;
-use crate::signals::{OnUsr1, SignalError};
+use crate::signals::{self, OnUsr1, SignalError};
 use crate::term::{Tone, advise, say, wrapped};
 
 /// Interval between two looks for events of a load.

@@ -15,13 +15,10 @@ use onbeat_control::{CommandWatch, Commander};
 use serde_json::json;
 
 use super::options::CommandOptions;
-use crate::cmd::Common;
 use crate::cmd::robot::goal::{CommandedRobot, parsed};
-use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::print_json;
-use crate::term::{Tone, advise};
+use crate::cmd::{Common, ExitVerdict, Failure};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, print_json};
 
 /// How often a goal is sent within its maximum age.
 const TIMES_WITHIN_AGE: u32 = 5;

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use onbeat_host::foreign;
 use onbeat_message::{IdlTypes, LcmTypes, TypeSet};
 
-use crate::cmd::Common;
-use crate::cmd::Failure;
 use crate::cmd::failure::message::MessageFailure;
+use crate::cmd::{Common, Failure};
 use crate::term::{Tone, advise};
 
 /// Types of IDL that cannot be used, of which the reason is said.

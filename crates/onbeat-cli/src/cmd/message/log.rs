@@ -13,10 +13,8 @@ use super::transport::{bytes_of_mib, not_of_lcm, refused_peers};
 use crate::cmd::failure::message::MessageFailure;
 use crate::cmd::gateway::Gateway;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::print_json;
-use crate::term::{Tone, advise, columns, letters, say};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, columns, letters, print_json, say};
 
 /// Memory for one record and one chunk while a log is listed, in MiB.
 const LIST_MIB: u32 = 256;

@@ -21,10 +21,8 @@ use serde_json::{Map, Value as Json, json};
 use super::byte_words::hex_of;
 use super::failure::message::MessageFailure;
 use super::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::print_json;
-use crate::term::{Tone, advise, columns, is_read, put, say};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, columns, is_read, print_json, put, say};
 use files::add_files;
 use options::{
     EchoOptions, From, GenerateCodecOptions, Language, ListOptions, Message, TypeOptions,

@@ -15,14 +15,11 @@ use serde_json::{Value as Json, json};
 
 use super::files::{add_files, lcm_texts};
 use super::options::PublishOptions;
-use crate::cmd::Common;
 use crate::cmd::failure::message::MessageFailure;
 use crate::cmd::gateway::Gateway;
-use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
-use crate::term::print_json;
-use crate::term::{Tone, advise};
+use crate::cmd::{Common, ExitVerdict, Failure};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, print_json};
 
 /// How long the end and the ring's file are not looked at while no line comes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -14,8 +14,7 @@ use super::options::{CommandOptions, KeyOptions};
 use crate::cmd::failure::robot_goal::GoalFailure;
 use crate::cmd::gateway::Gateway;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
 pub(super) fn create_key(options: &KeyOptions) -> Result<ExitVerdict, Failure> {

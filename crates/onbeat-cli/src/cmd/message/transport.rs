@@ -13,12 +13,10 @@ use serde_json::{Value, json};
 use super::files::{add_files, lcm_texts, only_lcm_texts};
 use super::log::{accounted, of_channels};
 use super::options::{ReceiveOptions, SendOptions};
-use crate::cmd::Common;
 use crate::cmd::byte_words::hex_of;
 use crate::cmd::gateway::Gateway;
-use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::cmd::{Common, ExitVerdict, Failure};
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise};
 
 /// Sends records until Ctrl-C, until their writers have ended, or for the given time.

@@ -20,8 +20,7 @@ use onbeat_report::export::otlp::OfRun;
 
 use super::view::begun;
 use super::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::{EndOf, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Tone, advise};
 use options::{MetricsOptions, MetricsTo};
 use push::{CollectorUrl, Pusher};

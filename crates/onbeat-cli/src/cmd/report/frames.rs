@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cmd::Failure;
 use crate::cmd::failure::frames::FramesFailure;
-use crate::cmd::failure::gateway::GatewayFailure;
-use crate::cmd::failure::gateway::PROGRAM;
+use crate::cmd::failure::gateway::{GatewayFailure, PROGRAM};
 use crate::cmd::gateway::installed;
 use crate::cmd::runs::ReportedRun;
 use crate::term::{Tone, advise};

@@ -9,8 +9,7 @@ use onbeat_control::{Client, Commander, GoalAnswer, Snapshot, safe_stop};
 use super::options::GoalOptions;
 use crate::cmd::failure::robot_goal::GoalFailure;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, say};
 
 /// Longest wait until a goal is accepted: enabling a robot takes a moment, and the goal is repeated

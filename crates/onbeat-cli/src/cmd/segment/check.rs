@@ -10,8 +10,7 @@ use onbeat_host::foreign;
 use onbeat_segment::{Description, Link, Segment};
 
 use super::options::CheckOptions;
-use crate::cmd::Common;
-use crate::cmd::{ExitVerdict, Failure};
+use crate::cmd::{Common, ExitVerdict, Failure};
 use crate::term::{Tone, counted, say};
 
 /// Widest column of device types.

@@ -25,12 +25,10 @@ use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Se
 use onbeat_tune::interfaces::MadeInterface;
 use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
 
-use super::Common;
 use super::failure::segment::SegmentFailure;
 use super::repair::repair_first;
-use super::{ExitVerdict, Failure, typed};
-use crate::signals;
-use crate::signals::{EndOf, OnUsr1};
+use super::{Common, ExitVerdict, Failure, typed};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, counted, say, wrapped};
 use options::{Segment, SegmentRunOptions};

@@ -15,12 +15,9 @@ use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
 use super::options::TuneApplyOptions;
-use super::plan_text;
-use super::plan_text::{ListExtent, counted};
-use super::running;
-use super::running::Looked;
-use super::selection;
-use super::selection::{Selection, selection};
+use super::plan_text::{self, ListExtent, counted};
+use super::running::{self, Looked};
+use super::selection::{self, Selection, selection};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};

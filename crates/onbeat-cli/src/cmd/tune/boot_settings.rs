@@ -14,9 +14,8 @@ use onbeat_tune::plan::{Plan, PlanStep, StepTarget, ThreadGroup, Tunings};
 
 use super::options::CheckedLoopOptions;
 use super::selection;
-use crate::cmd::Common;
-use crate::cmd::Failure;
 use crate::cmd::findings::machine;
+use crate::cmd::{Common, Failure};
 
 /// Where packages install onbeat, for a tree of another machine.
 const INSTALLED: &str = "/usr/bin/onbeat";

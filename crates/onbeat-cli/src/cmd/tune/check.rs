@@ -10,12 +10,9 @@ use onbeat_tune::plan::CpuChoice;
 
 use super::check_words as tune;
 use super::options::{CheckedLoopOptions, QueryOptions, TaskWord, TuneCheckOptions};
-use super::running;
-use super::running::Looked;
-use crate::cmd::findings::checked;
-use crate::cmd::findings::checked::{CheckedTuning, VerdictCounts};
-use crate::cmd::findings::evidence;
-use crate::cmd::findings::evidence::WatchedMachine;
+use super::running::{self, Looked};
+use crate::cmd::findings::checked::{self, CheckedTuning, VerdictCounts};
+use crate::cmd::findings::evidence::{self, WatchedMachine};
 use crate::cmd::findings::spike_causes::SpikeCauses;
 use crate::cmd::findings::{add_remembered, machine};
 use crate::cmd::looping::check_cpu;

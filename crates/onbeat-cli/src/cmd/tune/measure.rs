@@ -26,8 +26,7 @@ use crate::cmd::failure::measure_tuning::MeasureTuningFailure;
 use crate::cmd::looping::verdict;
 use crate::cmd::{ExitVerdict, Failure, bench, typed};
 use crate::options::{LimitOptions, OutputOptions, ScreenOptions};
-use crate::signals;
-use crate::signals::{EndOf, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::state_directory;
 use crate::term::{Tone, advise, columns, say, say_folded, wrapped};
 

@@ -11,14 +11,11 @@ use onbeat_tune::plan::PlanStep;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
-use super::boot_settings;
-use super::boot_settings::PersistPlan;
+use super::boot_settings::{self, PersistPlan};
 use super::options::TunePersistOptions;
 use super::plan_text::{change, counted};
-use super::running;
-use super::running::Looked;
-use super::selection;
-use super::selection::{Selection, selection};
+use super::running::{self, Looked};
+use super::selection::{self, Selection, selection};
 use super::status::{PrintedValue, persisted_words};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;

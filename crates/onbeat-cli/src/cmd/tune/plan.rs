@@ -7,16 +7,13 @@ use std::path::Path;
 use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 
 use super::options::{QueryOptions, TunePlanOptions};
-use super::plan_text;
-use super::plan_text::ListExtent;
-use super::running;
-use super::running::Looked;
+use super::plan_text::{self, ListExtent};
+use super::running::{self, Looked};
 use super::selection;
-use crate::cmd::Common;
 use crate::cmd::failure::spike::pasted;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
-use crate::cmd::{ExitVerdict, Failure};
+use crate::cmd::{Common, ExitVerdict, Failure};
 use crate::term::{Tone, say, say_folded};
 
 pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {

@@ -20,8 +20,7 @@ use onbeat_watch::words::{choice_words, clean, process_words};
 use super::options::{CheckedLoopOptions, TaskWord};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{Failure, runs};
-use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{self, OnUsr1};
 use crate::term::{ProgressLine, Tone, letters, say_wrapped};
 
 /// What a command looks at, and what it prints.

@@ -8,10 +8,9 @@ use onbeat_tune::plan::{Plan, PlanRequest, Tunings, plan};
 use onbeat_tune::{LiveHost, tasks};
 
 use super::options::{CheckedLoopOptions, SelectionOptions, TaskWord, tuning_id};
-use crate::cmd::Common;
-use crate::cmd::Failure;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
+use crate::cmd::{Common, Failure};
 
 /// What a command is to apply or to persist.
 #[derive(Debug)]

@@ -7,8 +7,7 @@ use onbeat_watch::process::{self, ThreadCounters, ThreadFacts};
 use onbeat_watch::target::TargetError;
 use onbeat_watch::{json, threads};
 
-use crate::cmd::Failure;
-use crate::cmd::show;
+use crate::cmd::{Failure, show};
 use crate::signals::pause;
 use crate::term::{letters, print_json};
 
