@@ -6,15 +6,6 @@ use super::abi::{DEVICE_BYTES, ImageSize, NAME_BYTES, VALUE_BYTES, VALUE_NAME_BY
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::setup::DeviceSetup;
 
-const KINDS: [DeviceKind; 6] = [
-    DeviceKind::Coupler,
-    DeviceKind::Digital,
-    DeviceKind::Analogue,
-    DeviceKind::Drive,
-    DeviceKind::Imu,
-    DeviceKind::ForceTorque,
-];
-
 /// Returns the sizes of a layout.
 pub(super) fn size(layout: &Layout) -> ImageSize {
     let values = layout
@@ -47,7 +38,7 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
         }
 
         devices.extend_from_slice(&name_bytes::<NAME_BYTES>(&device.name));
-        let kind = KINDS.iter().position(|kind| *kind == device.kind).unwrap_or(0) as u32;
+        let kind = device.kind as u32;
         put(
             &mut devices,
             &[kind, device.alias.into(), device.vendor, device.product, device.revision],
@@ -91,7 +82,7 @@ fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
 
     DeviceLayout {
         name: name_of(&record[..NAME_BYTES]),
-        kind: KINDS.get(count(0)).copied().unwrap_or(DeviceKind::Coupler),
+        kind: DeviceKind::ALL.get(count(0)).copied().unwrap_or(DeviceKind::Coupler),
         alias: word(1) as u16,
         vendor: word(2),
         product: word(3),

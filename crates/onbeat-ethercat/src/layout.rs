@@ -6,22 +6,45 @@
 
 use std::ops::Range;
 
+use serde::Deserialize;
+
 use super::setup::DeviceSetup;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kind of a device, as `kind` of a segment file names it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// Coupler: ports only, no process data.
     Coupler,
     /// Digital inputs and outputs.
     Digital,
-    /// Analogue inputs and outputs.
+    /// Analogue inputs and outputs, 16 bits each without an ESI file.
     Analogue,
     /// CiA 402 drive.
     Drive,
-    /// Inertial measurement unit.
+    /// Six-axis inertial measurement unit.
     Imu,
     /// Six-axis force-torque sensor.
     ForceTorque,
+}
+
+impl DeviceKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Coupler, Self::Digital, Self::Analogue, Self::Drive, Self::Imu, Self::ForceTorque];
+
+    /// Returns its word in segment files and JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Coupler => "coupler",
+            Self::Digital => "digital",
+            Self::Analogue => "analogue",
+            Self::Drive => "drive",
+            Self::Imu => "imu",
+            Self::ForceTorque => "force-torque",
+        }
+    }
 }
 
 /// One value in the process data of a device.

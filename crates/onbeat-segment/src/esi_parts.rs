@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_ethercat::esi::{
-    Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, SyncManagerEntry, values,
+    EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, SyncManagerEntry, values,
 };
+use onbeat_ethercat::layout::DeviceKind;
 use onbeat_ethercat::setup::ObjectValue;
 
 use crate::coe::{DataType, Dictionary, EntryFormat, access, details};
@@ -36,8 +37,8 @@ pub(crate) fn parts(
     startup: &[ObjectValue],
 ) -> Result<DeviceParts, EsiError> {
     let mut objects = Dictionary::default();
-    let drive =
-        (esi.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
+    let is_drive = esi.behaviour() == DeviceKind::Drive;
+    let drive = is_drive.then(|| Box::new(Drive::new(&mut objects, settings)));
     let without_value = add_objects(esi, &mut objects, startup)?;
     for (pdos, right) in [(&esi.pdos[0], access::OUTPUT), (&esi.pdos[1], access::INPUT)] {
         for entry in values(pdos) {
@@ -52,7 +53,7 @@ pub(crate) fn parts(
     add_module_lists(esi, &mut objects);
     let model = match (drive, esi.behaviour()) {
         (Some(drive), _) => Model::Drive(drive),
-        (None, Behaviour::Coupler) => Model::Coupler,
+        (None, DeviceKind::Coupler) => Model::Coupler,
         (None, _) => Model::Io(io(esi, &objects, &without_value, loop_back)),
     };
 

@@ -4,11 +4,10 @@ use onbeat_ethercat::description::memory::{
     CONTROLS, INPUTS_AT, MAILBOX_AT, OUTPUTS_AT, mailbox_bytes,
 };
 use onbeat_ethercat::description::{
-    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind,
-    TypeTable,
+    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeTable,
 };
 use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
-use onbeat_ethercat::layout::MappedValue;
+use onbeat_ethercat::layout::{DeviceKind, MappedValue};
 
 use super::cable_positions::SimulatedCable;
 use super::coe::{DataType, Dictionary, access, details};
@@ -147,7 +146,7 @@ fn type_parts(
     let kind = device.kind;
     let word = kind.kind_of(kind_name)?;
     let mut objects = Dictionary::default();
-    let profile = if word == TypeKind::Drive { 0x0002_0192 } else { 0x0000_1389 };
+    let profile = if word == DeviceKind::Drive { 0x0002_0192 } else { 0x0000_1389 };
     common_objects(&mut objects, kind_name, identity, profile, &[1, 2, 3, 4]);
     let model = model(&mut objects, word, kind, seed);
     map(&mut objects, OUTPUT_PDO, OUTPUT_ASSIGNMENT, &device.outputs);
@@ -254,16 +253,16 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
     sync_managers
 }
 
-fn model(objects: &mut Dictionary, word: TypeKind, kind: &TypeTable, seed: u64) -> Model {
+fn model(objects: &mut Dictionary, word: DeviceKind, kind: &TypeTable, seed: u64) -> Model {
     let channels = kind.channels.unwrap_or_default();
     let io =
         |objects: &mut Dictionary, value: DataType| Model::Io(Io::new(objects, value, channels));
     match word {
-        TypeKind::Coupler => Model::Coupler,
-        TypeKind::Digital => io(objects, DataType::Bool),
-        TypeKind::Analogue => io(objects, DataType::I16),
-        TypeKind::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(kind)))),
-        TypeKind::Imu => {
+        DeviceKind::Coupler => Model::Coupler,
+        DeviceKind::Digital => io(objects, DataType::Bool),
+        DeviceKind::Analogue => io(objects, DataType::I16),
+        DeviceKind::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(kind)))),
+        DeviceKind::Imu => {
             let imu = kind.imu.unwrap_or_default();
             let noise = Noise {
                 acceleration: imu.acceleration_noise_m_s2,
@@ -273,7 +272,7 @@ fn model(objects: &mut Dictionary, word: TypeKind, kind: &TypeTable, seed: u64) 
 
             Model::Imu(Imu::new(objects, noise, seed))
         }
-        TypeKind::ForceTorque => {
+        DeviceKind::ForceTorque => {
             let force = kind.force.unwrap_or_default();
             Model::ForceTorque(ForceTorque::new(objects, force.load_n_nm, force.noise_n, seed))
         }

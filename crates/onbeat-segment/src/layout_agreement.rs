@@ -8,9 +8,9 @@
 use std::fmt::Write;
 
 use onbeat_ethercat::description::{
-    ChannelsTable, Description, PdoDirection, ResolvedDescription, TypeKind, mappable,
+    ChannelsTable, Description, PdoDirection, ResolvedDescription, mappable,
 };
-use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use proptest::prelude::*;
 
 use super::coe::{Dictionary, access};
@@ -20,14 +20,6 @@ use super::segment::Segment;
 use super::subdevice::SubDevice;
 
 const ESI: &str = include_str!("../tests/esi_files/line.toml");
-const KINDS: [(&str, TypeKind); 6] = [
-    ("coupler", TypeKind::Coupler),
-    ("digital", TypeKind::Digital),
-    ("analogue", TypeKind::Analogue),
-    ("drive", TypeKind::Drive),
-    ("imu", TypeKind::Imu),
-    ("force-torque", TypeKind::ForceTorque),
-];
 /// One device of each kind, custom mappings, consecutive aliases and serial numbers, and a branch.
 const MANY: &str = r#"
     [types.fork]
@@ -149,7 +141,8 @@ fn a_layout_has_the_identities_and_mappings_of_the_simulated_devices() {
 #[test]
 fn mappable_objects_are_those_that_the_simulated_devices_allow() {
     let channels = ChannelsTable { inputs: 5, outputs: 200, loop_back: false };
-    for (word, kind) in KINDS {
+    for kind in DeviceKind::ALL {
+        let word = kind.word();
         let text = format!(
             "[types.t]\nkind = \"{word}\"\noutputs = []\ninputs = []\nchannels = {{ inputs = 5, outputs = 200 }}\n\
              [[devices]]\ntype = \"t\"\nname = \"one\"\n"

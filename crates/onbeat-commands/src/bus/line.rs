@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use onbeat_control::SdoAction;
-use onbeat_ethercat::description::{ChannelsTable, PdoDirection, TypeKind, mappable};
+use onbeat_ethercat::description::{ChannelsTable, PdoDirection, mappable};
+use onbeat_ethercat::layout::DeviceKind;
 use onbeat_ethercat::setup::Sync0;
 use onbeat_ethercat::sii::{Sii, SiiDcMode, SiiEntry, SiiPdo};
 use onbeat_ethercat::{al, al_codes};
@@ -333,7 +334,7 @@ fn type_table(sii: &Sii) -> String {
     for (what, entries, direction) in directions {
         let channels = ChannelsTable::default();
         let is_simulated = |one: &&SiiEntry| {
-            let kind = mappable(TypeKind::Drive, channels, direction, one.index, one.entry);
+            let kind = mappable(DeviceKind::Drive, channels, direction, one.index, one.entry);
             !is_drive || kind.is_some()
         };
         let (here, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_simulated);

@@ -2,7 +2,8 @@
 //! devices that may come while the bus runs, whose EEPROM nobody has read before.
 
 use super::resolved::ResolvedDevice;
-use super::{DescriptionError, TypeKind, TypeTable};
+use super::{DescriptionError, TypeTable};
+use crate::layout::DeviceKind;
 use crate::setup::{ChannelUsage, DeviceChannel, DeviceMemory};
 
 /// Start address of the first mailbox of a type without an ESI file; the second follows it.
@@ -16,9 +17,9 @@ pub const CONTROLS: [u8; 4] = [0x26, 0x22, 0x64, 0x20];
 
 /// Returns the length of each mailbox of a type without an ESI file.
 #[must_use]
-pub fn mailbox_bytes(table: &TypeTable, kind: TypeKind) -> u16 {
+pub fn mailbox_bytes(table: &TypeTable, kind: DeviceKind) -> u16 {
     table.mailbox.unwrap_or(match kind {
-        TypeKind::Coupler | TypeKind::Digital => 0,
+        DeviceKind::Coupler | DeviceKind::Digital => 0,
         _ => 128,
     })
 }

@@ -35,6 +35,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::esi::{self, DeviceSelector, EsiDevice, EsiSlot, Transition};
+use crate::layout::DeviceKind;
 use onbeat_host::foreign;
 
 pub use error::DescriptionError;
@@ -44,7 +45,7 @@ pub use resolved::{CableEnd, CableSpec, ResolvedDescription, ResolvedDevice};
 pub use setup_tables::{StartupTable, Sync0Table};
 pub use tables::{
     ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, OperationMode,
-    SegmentTable, TypeKind, TypeTable,
+    SegmentTable, TypeTable,
 };
 
 /// Largest number of devices of a segment.
@@ -195,7 +196,7 @@ impl Description {
 
         let delay_ns = self.delay_ns_of(kind);
         let has_mailbox =
-            kind.mailbox.map_or(!matches!(kind.kind, Some(TypeKind::Digital)), |bytes| bytes > 0);
+            kind.mailbox.map_or(!matches!(kind.kind, Some(DeviceKind::Digital)), |bytes| bytes > 0);
         Some(DeviceCycle { delay_ns, has_processor: has_mailbox || delay_ns > 0 })
     }
 
@@ -385,10 +386,8 @@ impl Description {
         let warning = |table: &DeviceTable| {
             let name = &table.kind;
             let kind = self.types.get(name)?;
-            let is_drive = match self.esi_devices.get(name) {
-                Some(esi) => esi.behaviour() == esi::Behaviour::Drive,
-                None => kind.kind_of(name).is_ok_and(|kind| kind == TypeKind::Drive),
-            };
+            let esi = self.esi_devices.get(name).map(EsiDevice::behaviour);
+            let is_drive = esi.or(kind.kind) == Some(DeviceKind::Drive);
             (is_drive && kind.drive.is_none()).then(|| {
                 format!(
                     "type \"{name}\": {assumed} increments per turn are assumed; positions, velocities and limits are wrong by the factor \

@@ -1,10 +1,10 @@
 //! Process data of a device: the mapped values in its outputs and inputs, and the values that can
 //! be mapped.
 
-use super::{ChannelsTable, DescriptionError, TypeKind, TypeTable, value_names};
+use super::{ChannelsTable, DescriptionError, TypeTable, value_names};
 use crate::coe::DataType;
 use crate::esi::Pdo;
-use crate::layout::MappedValue;
+use crate::layout::{DeviceKind, MappedValue};
 
 /// Longest process data of one direction, in bytes.
 const MOST_BYTES: usize = 1024;
@@ -147,7 +147,7 @@ impl ProcessData {
 /// for other objects.
 #[must_use]
 pub fn mappable(
-    kind: TypeKind,
+    kind: DeviceKind,
     channels: ChannelsTable,
     direction: PdoDirection,
     index: u16,
@@ -165,26 +165,25 @@ pub fn mappable(
     };
 
     match (kind, direction) {
-        (TypeKind::Digital, _) => of_channels(DataType::Bool),
-        (TypeKind::Analogue, _) => of_channels(DataType::I16),
-        (TypeKind::Drive, PdoDirection::Outputs) => of_drive(&DRIVE_OUTPUTS),
-        (TypeKind::Drive, PdoDirection::Inputs) => of_drive(&DRIVE_INPUTS),
-        (TypeKind::Imu, PdoDirection::Inputs) => of_line(INPUTS, IMU_VALUES, DataType::F32),
-        (TypeKind::ForceTorque, PdoDirection::Inputs) if entry == FORCE_VALUES => {
+        (DeviceKind::Digital, _) => of_channels(DataType::Bool),
+        (DeviceKind::Analogue, _) => of_channels(DataType::I16),
+        (DeviceKind::Drive, PdoDirection::Outputs) => of_drive(&DRIVE_OUTPUTS),
+        (DeviceKind::Drive, PdoDirection::Inputs) => of_drive(&DRIVE_INPUTS),
+        (DeviceKind::Imu, PdoDirection::Inputs) => of_line(INPUTS, IMU_VALUES, DataType::F32),
+        (DeviceKind::ForceTorque, PdoDirection::Inputs) if entry == FORCE_VALUES => {
             of_line(INPUTS, FORCE_VALUES, DataType::U32)
         }
-        (TypeKind::ForceTorque, PdoDirection::Inputs) => {
+        (DeviceKind::ForceTorque, PdoDirection::Inputs) => {
             of_line(INPUTS, FORCE_VALUES, DataType::F32)
         }
-        (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => {
-            None
-        }
+        (DeviceKind::Coupler, _)
+        | (DeviceKind::Imu | DeviceKind::ForceTorque, PdoDirection::Outputs) => None,
     }
 }
 
 /// Returns the default mapping of a kind.
 fn default_mapping(
-    kind: TypeKind,
+    kind: DeviceKind,
     channels: ChannelsTable,
     direction: PdoDirection,
 ) -> Vec<String> {
@@ -192,18 +191,17 @@ fn default_mapping(
     let all =
         |index: u16, count: u8| (1..=count).map(|entry| format!("{index:x}:{entry:x}")).collect();
     match (kind, direction) {
-        (TypeKind::Drive, PdoDirection::Outputs) => listed(&DEFAULT_DRIVE_OUTPUTS),
-        (TypeKind::Drive, PdoDirection::Inputs) => listed(&DEFAULT_DRIVE_INPUTS),
-        (TypeKind::Digital | TypeKind::Analogue, PdoDirection::Outputs) => {
+        (DeviceKind::Drive, PdoDirection::Outputs) => listed(&DEFAULT_DRIVE_OUTPUTS),
+        (DeviceKind::Drive, PdoDirection::Inputs) => listed(&DEFAULT_DRIVE_INPUTS),
+        (DeviceKind::Digital | DeviceKind::Analogue, PdoDirection::Outputs) => {
             all(OUTPUTS, channels.outputs)
         }
-        (TypeKind::Digital | TypeKind::Analogue, PdoDirection::Inputs) => {
+        (DeviceKind::Digital | DeviceKind::Analogue, PdoDirection::Inputs) => {
             all(INPUTS, channels.inputs)
         }
-        (TypeKind::Imu, PdoDirection::Inputs) => all(INPUTS, IMU_VALUES),
-        (TypeKind::ForceTorque, PdoDirection::Inputs) => all(INPUTS, FORCE_VALUES),
-        (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => {
-            Vec::new()
-        }
+        (DeviceKind::Imu, PdoDirection::Inputs) => all(INPUTS, IMU_VALUES),
+        (DeviceKind::ForceTorque, PdoDirection::Inputs) => all(INPUTS, FORCE_VALUES),
+        (DeviceKind::Coupler, _)
+        | (DeviceKind::Imu | DeviceKind::ForceTorque, PdoDirection::Outputs) => Vec::new(),
     }
 }

@@ -12,6 +12,7 @@ use super::setup_tables::setup_of;
 use super::tables::FICTITIOUS_VENDOR;
 use super::{Description, DescriptionError, DeviceTable, TypeTable};
 use crate::esi::EsiDevice;
+use crate::layout::DeviceKind;
 use crate::setup::DeviceSetup;
 
 /// Longest name of a device, in bytes.
@@ -278,7 +279,7 @@ impl<'d> Builder<'d> {
             ),
         };
 
-        if esi.is_some() || kind.kind_of(&table.kind)? == super::TypeKind::Drive {
+        if esi.is_some() || kind.kind_of(&table.kind)? == DeviceKind::Drive {
             kind.drive.unwrap_or_default().check(&table.kind)?;
         }
 

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::DescriptionError;
 use super::setup_tables::{StartupTable, Sync0Table};
 use crate::esi::EsiError;
+use crate::layout::DeviceKind;
 
 /// Largest number of encoder increments per turn; derived values stay within 32 bits.
 const MOST_INCREMENTS: u32 = 1 << 26;
@@ -40,30 +41,12 @@ impl Default for SegmentTable {
     }
 }
 
-/// `kind`: kind of a device.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum TypeKind {
-    /// Coupler: ports only.
-    Coupler,
-    /// Digital inputs and outputs.
-    Digital,
-    /// Analogue inputs and outputs, 16 bits each.
-    Analogue,
-    /// CiA 402 drive.
-    Drive,
-    /// Six-axis inertial measurement unit.
-    Imu,
-    /// Six-axis force-torque sensor.
-    ForceTorque,
-}
-
 /// `[types.NAME]`: settings of a device type.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TypeTable {
     /// Kind; absent with `esi`.
-    pub kind: Option<TypeKind>,
+    pub kind: Option<DeviceKind>,
     /// Path of the vendor's ESI file.
     pub esi: Option<String>,
     /// Type or name of the device in the ESI file.
@@ -327,7 +310,7 @@ impl TypeTable {
     ///
     /// # Errors
     /// [`DescriptionError::NoKind`] when the type has none, as with an ESI file.
-    pub fn kind_of(&self, name: &str) -> Result<TypeKind, DescriptionError> {
+    pub fn kind_of(&self, name: &str) -> Result<DeviceKind, DescriptionError> {
         self.kind.ok_or_else(|| DescriptionError::NoKind(name.to_owned()))
     }
 
@@ -354,11 +337,11 @@ impl TypeTable {
     /// Returns the table of the type that its kind does not use.
     pub(super) fn unused_table(&self) -> Option<&'static str> {
         let used = match self.kind? {
-            TypeKind::Coupler => "",
-            TypeKind::Digital | TypeKind::Analogue => "channels",
-            TypeKind::Drive => "drive",
-            TypeKind::Imu => "imu",
-            TypeKind::ForceTorque => "force",
+            DeviceKind::Coupler => "",
+            DeviceKind::Digital | DeviceKind::Analogue => "channels",
+            DeviceKind::Drive => "drive",
+            DeviceKind::Imu => "imu",
+            DeviceKind::ForceTorque => "force",
         };
         let tables = [
             ("channels", self.channels.is_some()),

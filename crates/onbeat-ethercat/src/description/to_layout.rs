@@ -3,8 +3,7 @@
 use super::memory::memory_of;
 use super::resolved::{ResolvedDescription, ResolvedDevice};
 use super::setup_tables::watchdog_ns;
-use super::{Description, DescriptionError, TypeKind};
-use crate::esi::Behaviour;
+use super::{Description, DescriptionError};
 use crate::layout::{DeviceKind, DeviceLayout, GroupLayout, Layout};
 
 impl Layout {
@@ -48,9 +47,9 @@ impl Layout {
 }
 
 fn device(resolved: &ResolvedDevice<'_>) -> Result<DeviceLayout, DescriptionError> {
-    let kind: DeviceKind = match resolved.esi {
-        Some(esi) => esi.behaviour().into(),
-        None => resolved.kind.kind_of(&resolved.table.kind)?.into(),
+    let kind = match resolved.esi {
+        Some(esi) => esi.behaviour(),
+        None => resolved.kind.kind_of(&resolved.table.kind)?,
     };
 
     let drive = resolved.kind.drive.unwrap_or_default();
@@ -72,28 +71,4 @@ fn device(resolved: &ResolvedDevice<'_>) -> Result<DeviceLayout, DescriptionErro
         travel: if is_drive { drive.travel } else { [0, 0] },
         setup: resolved.setup.clone(),
     })
-}
-
-impl From<TypeKind> for DeviceKind {
-    fn from(kind: TypeKind) -> Self {
-        match kind {
-            TypeKind::Coupler => Self::Coupler,
-            TypeKind::Digital => Self::Digital,
-            TypeKind::Analogue => Self::Analogue,
-            TypeKind::Drive => Self::Drive,
-            TypeKind::Imu => Self::Imu,
-            TypeKind::ForceTorque => Self::ForceTorque,
-        }
-    }
-}
-
-impl From<Behaviour> for DeviceKind {
-    fn from(behaviour: Behaviour) -> Self {
-        match behaviour {
-            Behaviour::Coupler => Self::Coupler,
-            Behaviour::Digital => Self::Digital,
-            Behaviour::Analogue => Self::Analogue,
-            Behaviour::Drive => Self::Drive,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Names of the values that devices map, as their object dictionaries spell them.
 
-use super::TypeKind;
+use crate::layout::DeviceKind;
 
 /// Names of objects of drives (CiA 402-2) and of the error register (ETG.1000.6).
 const DRIVE_NAMES: [(u16, &str); 30] = [
@@ -41,19 +41,19 @@ const FORCE_NAMES: [&str; 7] =
     ["Force x", "Force y", "Force z", "Torque x", "Torque y", "Torque z", "Samples"];
 
 /// Returns the name of a value of a device without an ESI file.
-pub(super) fn of_type(kind: TypeKind, index: u16, entry: u8) -> String {
+pub(super) fn of_type(kind: DeviceKind, index: u16, entry: u8) -> String {
     let numbered = |names: &[&str]| {
         let name = usize::from(entry).checked_sub(1).and_then(|place| names.get(place));
         name.map_or_else(|| object_text(index, entry), |name| (*name).to_owned())
     };
     match kind {
-        TypeKind::Digital | TypeKind::Analogue => {
+        DeviceKind::Digital | DeviceKind::Analogue => {
             let word = if index == super::process_data::OUTPUTS { "Output" } else { "Input" };
             format!("{word} {entry}")
         }
-        TypeKind::Imu => numbered(&IMU_NAMES),
-        TypeKind::ForceTorque => numbered(&FORCE_NAMES),
-        TypeKind::Drive | TypeKind::Coupler => standard(index, entry),
+        DeviceKind::Imu => numbered(&IMU_NAMES),
+        DeviceKind::ForceTorque => numbered(&FORCE_NAMES),
+        DeviceKind::Drive | DeviceKind::Coupler => standard(index, entry),
     }
 }
 

@@ -1,36 +1,25 @@
 //! Classification of a device of an ESI file by its PDOs.
 
 use super::{EsiDevice, Pdo, PdoEntry};
-
-/// Class of a device of an ESI file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behaviour {
-    /// CiA 402 drive: it has a controlword and a statusword.
-    Drive,
-    /// All its values are single bits.
-    Digital,
-    /// Any other device with process data.
-    Analogue,
-    /// No process data.
-    Coupler,
-}
+use crate::layout::DeviceKind;
 
 impl EsiDevice {
-    /// Classifies the device by its PDOs.
+    /// Classifies the device by its PDOs: a drive has a controlword and a statusword, the values of
+    /// a digital device are single bits, a coupler has none, and all others are analogue.
     #[must_use]
-    pub fn behaviour(&self) -> Behaviour {
+    pub fn behaviour(&self) -> DeviceKind {
         let [outputs, inputs] = self.pdos.each_ref().map(|pdos| values(pdos).collect::<Vec<_>>());
         let has = |entries: &[&PdoEntry], index| {
             entries.iter().any(|entry| (entry.index, entry.subindex) == (index, 0))
         };
         if has(&outputs, 0x6040) && has(&inputs, 0x6041) {
-            Behaviour::Drive
+            DeviceKind::Drive
         } else if outputs.is_empty() && inputs.is_empty() {
-            Behaviour::Coupler
+            DeviceKind::Coupler
         } else if outputs.iter().chain(&inputs).all(|entry| entry.bits == 1) {
-            Behaviour::Digital
+            DeviceKind::Digital
         } else {
-            Behaviour::Analogue
+            DeviceKind::Analogue
         }
     }
 }

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use element::{Element, LineEnds};
 
-pub use behaviour::{Behaviour, values};
+pub use behaviour::values;
 pub use commands::{InitCommand, Transition};
 pub use device::{EsiDevice, Pdo, PdoEntry};
 pub use eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};

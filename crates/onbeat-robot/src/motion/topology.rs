@@ -7,7 +7,6 @@ use onbeat_ethercat::description::{CableEnd, Description, DescriptionError, Reso
 use onbeat_ethercat::layout::{DeviceLayout, Layout};
 
 use super::file::{JointSetting, Robot};
-use super::view::kind;
 
 /// Returns the device before each device of a description, in cable order: the position of the one
 /// that its cable comes from and the port there; `None` for a cable of the MainDevice.
@@ -47,7 +46,8 @@ pub fn robot_note(robot: &Robot, layout: &Layout, before: &[Option<(usize, usize
     };
     let device = |(place, device): (usize, &DeviceLayout)| {
         let (after, port) = before.get(place).copied().flatten().unzip();
-        RobotDevice { name: device.name.clone(), kind: kind(device.kind).to_owned(), after, port }
+        let kind = device.kind.word().to_owned();
+        RobotDevice { name: device.name.clone(), kind, after, port }
     };
 
     RobotNote {

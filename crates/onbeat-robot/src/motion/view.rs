@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::layout::Layout;
 
 use super::file::Robot;
 use super::ladder::Rung;
@@ -159,7 +159,7 @@ impl RobotView {
             let al = al_status.get(place).copied().filter(|(state, _)| *state != 0);
             DeviceView {
                 name: device.name.clone(),
-                kind: kind(device.kind),
+                kind: device.kind.word(),
                 al_state: al.map(|(state, _)| state),
                 al_status_code: al.map_or(0, |(_, code)| code),
                 joint: joint(place),
@@ -195,17 +195,5 @@ impl RobotView {
             devices: layout.devices.iter().enumerate().map(device).collect(),
             spikes: Vec::new(),
         }
-    }
-}
-
-/// Returns the word for a kind of device.
-pub(crate) const fn kind(kind: DeviceKind) -> &'static str {
-    match kind {
-        DeviceKind::Coupler => "coupler",
-        DeviceKind::Digital => "digital",
-        DeviceKind::Analogue => "analogue",
-        DeviceKind::Drive => "drive",
-        DeviceKind::Imu => "imu",
-        DeviceKind::ForceTorque => "force-torque",
     }
 }
