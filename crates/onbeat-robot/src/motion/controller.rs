@@ -20,10 +20,10 @@
 
 mod resume;
 
-use onbeat_ethercat::event::{Event, EventValues, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
-use super::event::{NO_JOINT, RobotEvent, RobotEventKind, RobotEvents};
+use super::event::{NO_JOINT, RobotEvent, RobotEvents};
 use super::file::{OnFault, Robot, RobotSettings};
 use super::goal::GoalOutcome;
 use super::joint::{JointDrive, JointStage, QUICK_STOP_NS};
@@ -219,7 +219,7 @@ impl MotionController {
         if new != Rung::SafeStop {
             (self.status.stopped_by, self.status.stopped_joint) = (SafeStopReason::None, NO_JOINT);
             self.events.add(
-                RobotEventKind::RungChanged,
+                EventKind::RungChanged,
                 NO_JOINT,
                 EventValues::from_change(old as u16, new as u16).with_code(misses),
             );
@@ -231,7 +231,7 @@ impl MotionController {
         let of_joint =
             self.status.joints().get(usize::from(joint)).map(|joint| joint.reason as u32);
         self.events.add(
-            RobotEventKind::SafeStop,
+            EventKind::SafeStop,
             joint,
             EventValues::from_change(old as u16, why as u16).with_code(of_joint.unwrap_or(misses)),
         );
@@ -246,7 +246,7 @@ impl MotionController {
     fn enter(&mut self, phase: RobotPhase) {
         let old = std::mem::replace(&mut self.status.phase, phase);
         self.events.add(
-            RobotEventKind::PhaseChanged,
+            EventKind::PhaseChanged,
             NO_JOINT,
             EventValues::from_change(old as u16, phase as u16),
         );
@@ -273,7 +273,7 @@ impl MotionController {
                 // down.
                 self.wanted[number] = joint.set_point.position();
                 if self.status.phase == RobotPhase::Running {
-                    self.events.add(RobotEventKind::JointBack, number as u16, EventValues::NONE);
+                    self.events.add(EventKind::JointBack, number as u16, EventValues::NONE);
                 }
             }
 
@@ -299,7 +299,7 @@ impl MotionController {
         status.reason = why;
         self.status.counts.joints_down += 1;
         self.events.add(
-            RobotEventKind::JointDown,
+            EventKind::JointDown,
             number as u16,
             EventValues::from_change(error_code, status.statusword).with_code(why as u32),
         );
@@ -329,7 +329,7 @@ impl MotionController {
 
         if !done {
             self.events.add(
-                RobotEventKind::ResetRefused,
+                EventKind::ResetRefused,
                 NO_JOINT,
                 EventValues::from_code(self.ladder.misses()),
             );
@@ -343,7 +343,7 @@ impl MotionController {
             }
         }
 
-        self.events.add(RobotEventKind::ResetDone, NO_JOINT, EventValues::NONE);
+        self.events.add(EventKind::ResetDone, NO_JOINT, EventValues::NONE);
         self.report_rung(SafeStopReason::None, NO_JOINT);
         if is_whole {
             self.enter(RobotPhase::Enabling);
@@ -572,28 +572,24 @@ impl MotionController {
             // A commander that vanished without releasing the joints had something in mind that
             // nobody knows: the robot comes to rest.
             GoalOutcome::Lost => {
-                self.events.add(RobotEventKind::CommanderLost, NO_JOINT, EventValues::NONE);
+                self.events.add(EventKind::CommanderLost, NO_JOINT, EventValues::NONE);
                 self.stop_safely(SafeStopReason::CommanderLost, NO_JOINT);
                 true
             }
             GoalOutcome::Refused => {
                 self.status.counts.goals_refused += 1;
                 let count = u32::try_from(self.status.counts.goals_refused).unwrap_or(u32::MAX);
-                self.events.add(
-                    RobotEventKind::GoalRefused,
-                    NO_JOINT,
-                    EventValues::from_code(count),
-                );
+                self.events.add(EventKind::GoalRefused, NO_JOINT, EventValues::from_code(count));
                 return;
             }
         };
 
         match (self.goal_is_old, is_old) {
             (Some(false), true) => {
-                self.events.add(RobotEventKind::GoalOld, NO_JOINT, EventValues::NONE);
+                self.events.add(EventKind::GoalOld, NO_JOINT, EventValues::NONE);
             }
             (Some(true), false) => {
-                self.events.add(RobotEventKind::GoalBack, NO_JOINT, EventValues::NONE);
+                self.events.add(EventKind::GoalBack, NO_JOINT, EventValues::NONE);
             }
             _ => {}
         }

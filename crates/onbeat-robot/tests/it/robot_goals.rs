@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, ImageSettings};
+use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::motion::{
-    CommanderGoals, GoalRecord, GoalSource, Robot, RobotEventKind, RobotPhase, Rung, Trajectory,
+    CommanderGoals, GoalRecord, GoalSource, Robot, RobotPhase, Rung, Trajectory,
 };
 use robot_world::{PERIOD_NS, TWO, World};
 
@@ -66,7 +67,7 @@ impl CommandedRobot {
         joints.map(|(joint, place)| (joint.actual_rad - place).abs()).all(|off| off < 0.01)
     }
 
-    fn count(&self, kind: RobotEventKind) -> usize {
+    fn count(&self, kind: EventKind) -> usize {
         self.world.kinds().iter().filter(|seen| **seen == kind).count()
     }
 }
@@ -91,7 +92,7 @@ fn joints_with_a_target_move_and_others_stay() {
         (led.world.status().counts.goals, led.world.status().counts.goals_refused),
         (200, 0)
     );
-    assert_eq!(led.count(RobotEventKind::GoalOld), 0);
+    assert_eq!(led.count(EventKind::GoalOld), 0);
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn an_invalid_goal_is_refused_as_a_whole_and_the_previous_one_stays() {
     led.world.steps(20);
     assert!(led.is_at([0.5, 0.0]), "not even the joint with a valid target has moved");
     assert_eq!(
-        (led.world.status().counts.goals_refused, led.count(RobotEventKind::GoalRefused)),
+        (led.world.status().counts.goals_refused, led.count(EventKind::GoalRefused)),
         (5, 5)
     );
 }
@@ -144,17 +145,11 @@ fn without_new_goals_joints_hold_and_then_the_robot_makes_a_safe_stop() {
     // The commander still exists but gives no goals. The last goal was given ten cycles ago.
     led.world.steps(45);
 
-    assert_eq!(
-        (led.count(RobotEventKind::GoalOld), led.world.status().phase),
-        (1, RobotPhase::Running)
-    );
+    assert_eq!((led.count(EventKind::GoalOld), led.world.status().phase), (1, RobotPhase::Running));
     led.world.steps(300);
     assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "it holds");
     led.world.steps(60);
-    assert_eq!(
-        (led.count(RobotEventKind::CommanderLost), led.world.status().counts.safe_stops),
-        (1, 1)
-    );
+    assert_eq!((led.count(EventKind::CommanderLost), led.world.status().counts.safe_stops), (1, 1));
     assert!(led.world.is_on(Rung::SafeStop));
     led.world.until(RobotPhase::AtRest);
     // Goals have no effect before a reset; after it they do.
@@ -183,7 +178,7 @@ fn a_commander_with_refused_goals_only_is_lost_too() {
     commander.want(0, f64::NAN);
     led.follow(&mut commander, 500);
 
-    assert!(led.world.is_on(Rung::SafeStop) && led.count(RobotEventKind::CommanderLost) == 1);
+    assert!(led.world.is_on(Rung::SafeStop) && led.count(EventKind::CommanderLost) == 1);
 }
 
 #[test]
@@ -206,7 +201,7 @@ fn a_commander_that_leaves_is_not_lost_and_the_next_one_continues() {
     led.follow(&mut next, 800);
 
     assert!(led.is_at([0.5, 0.3]));
-    assert_eq!((led.count(RobotEventKind::GoalOld), led.count(RobotEventKind::GoalBack)), (1, 1));
+    assert_eq!((led.count(EventKind::GoalOld), led.count(EventKind::GoalBack)), (1, 1));
 }
 
 /// A single goal, and its results.

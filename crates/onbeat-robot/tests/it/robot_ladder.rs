@@ -2,7 +2,8 @@
 
 use crate::robot_world;
 
-use onbeat_robot::motion::{DownReason, JointState, RobotEventKind, RobotPhase, Rung, Trajectory};
+use onbeat_ethercat::event::EventKind;
+use onbeat_robot::motion::{DownReason, JointState, RobotPhase, Rung, Trajectory};
 use onbeat_segment::{Fault, Segment};
 use robot_world::World;
 
@@ -136,17 +137,17 @@ fn a_reset_while_cycles_are_still_missed_is_refused() {
     world.controller.reset();
     world.step();
 
-    assert!(world.kinds().contains(&RobotEventKind::ResetRefused), "it is not at rest yet");
+    assert!(world.kinds().contains(&EventKind::ResetRefused), "it is not at rest yet");
     world.until(RobotPhase::AtRest);
     (0..10).for_each(|_| world.lose());
     world.controller.reset();
     world.step();
 
-    assert!(world.is_on(Rung::SafeStop) && !world.kinds().contains(&RobotEventKind::ResetDone));
+    assert!(world.is_on(Rung::SafeStop) && !world.kinds().contains(&EventKind::ResetDone));
     world.steps(500);
     world.controller.reset();
     world.step();
-    assert!(world.is_on(Rung::Run) && world.kinds().contains(&RobotEventKind::ResetDone));
+    assert!(world.is_on(Rung::Run) && world.kinds().contains(&EventKind::ResetDone));
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn a_frozen_drive_goes_down_by_its_following_error_and_the_others_continue() {
     world.steps(1_000);
 
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
-    assert!(world.kinds().contains(&RobotEventKind::JointBack));
+    assert!(world.kinds().contains(&EventKind::JointBack));
     assert!(world.status().joints()[1].following_rad.abs() < 0.02);
 }
 
@@ -226,7 +227,7 @@ fn a_drive_with_a_fault_is_reported_with_its_error_code() {
     world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
     world.steps(50);
 
-    let down = world.events.iter().find(|event| event.kind == RobotEventKind::JointDown).unwrap();
+    let down = world.events.iter().find(|event| event.kind == EventKind::JointDown).unwrap();
     let said = down.on_bus(&[]).sentence("knee");
     let why = "knee is down: its drive has a fault (0x7500, communication of additional modules), ";
     assert!(said.starts_with(why), "{said}");
@@ -252,7 +253,7 @@ fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
     world.controller.reset();
     world.steps(1_000);
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
-    assert!(world.kinds().contains(&RobotEventKind::JointBack));
+    assert!(world.kinds().contains(&EventKind::JointBack));
 }
 
 #[test]

@@ -4,9 +4,10 @@ use crate::robot_world;
 
 use std::sync::{Arc, Mutex};
 
+use onbeat_ethercat::event::EventKind;
 use onbeat_robot::motion::{
-    GoalRecord, GoalSource, JointState, Robot, RobotEventKind, RobotPhase, Rung, Status,
-    Trajectory, TrajectoryError,
+    GoalRecord, GoalSource, JointState, Robot, RobotPhase, Rung, Status, Trajectory,
+    TrajectoryError,
 };
 use onbeat_segment::Segment;
 use robot_world::{PERIOD_NS, TWO, World};
@@ -106,7 +107,7 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     assert!(all_are(world.status(), JointState::SwitchOnDisabled));
     assert!(world.status().joints().iter().all(|joint| joint.velocity_rad_s.abs() < 0.01));
     assert!(world.is_on(Rung::Run), "an orderly stop is not a fault");
-    let states = world.events.iter().filter(|event| event.kind == RobotEventKind::PhaseChanged);
+    let states = world.events.iter().filter(|event| event.kind == EventKind::PhaseChanged);
     let phases: Vec<u16> = states.map(|event| event.new).collect();
     let expected = [
         RobotPhase::Enabling,
@@ -201,9 +202,9 @@ fn the_latest_goal_is_followed_until_too_old_and_refused_if_invalid() {
     world.steps(40);
 
     assert_eq!((world.status().counts.goals, world.status().counts.goals_refused), (1, 2));
-    assert!(!world.kinds().contains(&RobotEventKind::GoalOld));
+    assert!(!world.kinds().contains(&EventKind::GoalOld));
     world.steps(1_000);
-    assert!(world.kinds().contains(&RobotEventKind::GoalOld), "no cycle for more than 100 ms");
+    assert!(world.kinds().contains(&EventKind::GoalOld), "no cycle for more than 100 ms");
     let joints = world.status().joints();
 
     assert!(
@@ -221,7 +222,7 @@ fn the_latest_goal_is_followed_until_too_old_and_refused_if_invalid() {
         (joints[0].target_rad - 2.0).abs() < 1e-9 && (joints[1].target_rad + 1.5).abs() < 1e-9,
         "ends of the travel"
     );
-    assert!(joints[0].at.position && world.kinds().contains(&RobotEventKind::GoalBack));
+    assert!(joints[0].at.position && world.kinds().contains(&EventKind::GoalBack));
 }
 
 // ---- errors

@@ -14,8 +14,8 @@ use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_robot::bus::Wire;
 use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{
-    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotEventKind, RobotPhase,
-    RobotSnapshot, RobotTask, SafeStopReason, Trajectory,
+    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotPhase, RobotSnapshot,
+    RobotTask, SafeStopReason, Trajectory,
 };
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
@@ -137,7 +137,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
 
     cycle::run(&&clock, &plan, &mut looked, &mut split(&mut samples).0, &AtomicBool::new(false));
     let own =
-        std::iter::from_fn(|| robot_out.pop()).find(|event| event.kind == RobotEventKind::SafeStop);
+        std::iter::from_fn(|| robot_out.pop()).find(|event| event.kind == EventKind::SafeStop);
     (looked.watching, own.expect("a safe stop"))
 }
 

@@ -2,10 +2,11 @@
 //! virtual clock.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
+use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_robot::motion::{
-    MotionController, Robot, RobotEvent, RobotEventKind, RobotPhase, Rung, Status, Trajectory,
+    MotionController, Robot, RobotEvent, RobotPhase, Rung, Status, Trajectory,
 };
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Fault, Link, Nic, Passage};
@@ -281,14 +282,14 @@ impl World {
     /// Returns the rungs entered, in order.
     pub fn rungs(&self) -> Vec<u16> {
         let rung = |event: &RobotEvent| match event.kind {
-            RobotEventKind::RungChanged => Some(event.new),
-            RobotEventKind::SafeStop => Some(Rung::SafeStop as u16),
+            EventKind::RungChanged => Some(event.new),
+            EventKind::SafeStop => Some(Rung::SafeStop as u16),
             _ => None,
         };
         self.events.iter().filter_map(rung).collect()
     }
 
-    pub fn kinds(&self) -> Vec<RobotEventKind> {
+    pub fn kinds(&self) -> Vec<EventKind> {
         self.events.iter().map(|event| event.kind).collect()
     }
 
