@@ -18,7 +18,7 @@ const FIRST: u8 = 1;
 /// Purpose of frames that are not part of the cycle.
 pub(super) const ACYCLIC: u8 = 0x80;
 /// Purpose of frames of a scan by another process; a running bus ignores them.
-pub(super) const SCAN: u8 = 0xa0;
+pub(crate) const SCAN: u8 = 0xa0;
 /// Bytes left for process data in the frame that also carries clock, state and mailbox status.
 const MOST_WITH_STATUS: usize = LONGEST - 16 - 12 - (12 + 8) - (12 + 4) - (12 + 2) - (12 + 1);
 

@@ -9,7 +9,7 @@ use onbeat_ethercat::al::{ERROR, INIT};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS};
 use onbeat_ethercat::wire::Wire;
-use onbeat_rt::frame::{Command, LONGEST, Writer, register, working_counter};
+use onbeat_rt::frame::{Command, register, working_counter};
 
 use super::bring_up::FoundDevice;
 use super::cyclic::ACYCLIC;
@@ -84,15 +84,13 @@ pub(super) fn device_ids_of_groups<W: Wire>(
 /// Takes all devices to INIT, and returns their number.
 fn all_to_init<W: Wire>(wire: &mut W) -> Result<u16, BusError> {
     let mut exchange = FrameExchange::new(wire);
-    let mut frame = Box::new([0; LONGEST]);
-    let mut reply = Box::new([0; LONGEST + 1]);
     let mut broadcast = |command: Command, at: u16, data: [u8; 2]| {
-        let mut writer = Writer::new(&mut frame[..], ACYCLIC);
-        let at = writer.push_data(command, register(0, at), &data).unwrap_or_default();
-        let length = writer.finish();
-        exchange.exchange(&mut frame[..length], &mut reply[..])?;
+        let at = exchange
+            .ask(ACYCLIC, |writer| writer.push_data(command, register(0, at), &data))?
+            .unwrap_or_default();
         exchange.wait(LOOK_EVERY);
-        Ok::<_, BusError>((reply[at], working_counter(&reply[..], at, 2)))
+        let reply = exchange.reply();
+        Ok::<_, BusError>((reply[at], working_counter(reply, at, 2)))
     };
 
     // With the error bit, because a device that reports an error takes no other state before it is

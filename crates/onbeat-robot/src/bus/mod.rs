@@ -61,13 +61,13 @@ mod topology;
 mod transfer;
 
 pub use addresses::MOST_DEVICES;
+pub(crate) use cyclic::SCAN;
 pub use error::{BusError, RunningBus, Unready};
 pub(crate) use frame_exchange::FrameExchange;
 pub use main_device::Bus;
 pub use onbeat_ethercat::wire::{Packets, Wire};
 pub use onbeat_segment::InProcess;
 pub use options::{BusCounts, BusOptions, ExchangeMode};
-pub(crate) use scan::is_scan_reply;
 pub use scan::{DeviceIdentity, ScannedDevice, scan};
 pub(crate) use sdo::{MailboxStep, SdoTransfer};
 pub use topology::{PortLinks, Upstream, upstreams};

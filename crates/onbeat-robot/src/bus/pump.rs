@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ethercrab::{PduRx, PduTx};
-use onbeat_rt::frame::{Command, LONGEST, Writer, position, register, word};
+use onbeat_rt::frame::{Command, LONGEST, position, register, word};
 use onbeat_rt::time::Instant;
 
 use super::addresses::BusAddresses;
@@ -288,17 +288,14 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
     /// Fetches a word from all EEPROMs.
     fn fetch(&mut self, word_address: u16) -> Result<(), BusError> {
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
-        let length = SiiCache::request(word_address, &mut frame[..]);
-        self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
+        SiiCache::request(word_address, &mut self.exchange)?;
         let mut waiting = self.sii_cache.stations();
         let began = self.exchange.wire.now();
         for look in 0..MOST_LOOKS {
             if look > PROMPT_LOOKS {
                 self.exchange.wait(PAUSE);
             }
-            self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
+            self.sii_cache.look(word_address, &mut waiting, &mut self.exchange)?;
             if waiting.is_empty() || self.exchange.wire.now() >= began.plus_ns(READ_WITHIN_NS) {
                 break;
             }
@@ -311,7 +308,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             // EEPROMs did meanwhile.
             let is_over = self.exchange.wire.now() >= began.plus_ns(STUCK_AFTER_NS);
             self.exchange.wait(SLOW_EVERY);
-            self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
+            self.sii_cache.look(word_address, &mut waiting, &mut self.exchange)?;
             if is_over && !waiting.is_empty() {
                 return Err(self.unready(waiting[0], Unready::EepromBusy));
             }
@@ -327,23 +324,6 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             }
         }
         self.sii_cache.exclude(&slow);
-        Ok(())
-    }
-
-    /// Reads the data of these EEPROMs; those that are still busy remain.
-    fn look(
-        &mut self,
-        word_address: u16,
-        waiting: &mut Vec<u16>,
-        (frame, reply): (&mut [u8], &mut [u8]),
-    ) -> Result<(), BusError> {
-        let mut rest = std::mem::take(waiting);
-        while !rest.is_empty() {
-            let (count, length) = SiiCache::fetch_frame(&rest, frame);
-            let came = self.exchange.exchange(&mut frame[..length], reply)?;
-            self.sii_cache.take(word_address, &reply[..came], waiting);
-            rest.drain(..count);
-        }
         Ok(())
     }
 
@@ -425,20 +405,16 @@ pub(super) fn read_words<W: Wire>(
     at: u16,
     places: usize,
 ) -> Result<Vec<u16>, BusError> {
-    let mut frame = Box::new([0; LONGEST]);
-    let mut reply = Box::new([0; LONGEST + 1]);
     let mut words = Vec::with_capacity(places);
     while words.len() < places {
-        let mut writer = Writer::new(&mut frame[..], ACYCLIC);
-        for place in words.len()..places {
-            if writer.push(Command::Aprd, register(position(place as u16), at), 2).is_none() {
-                break;
+        exchange.ask(ACYCLIC, |writer| {
+            for place in words.len()..places {
+                if writer.push(Command::Aprd, register(position(place as u16), at), 2).is_none() {
+                    break;
+                }
             }
-        }
-
-        let length = writer.finish();
-        let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
-        words.extend(datagrams(&reply[..came]).map(|datagram| word(datagram.data, 0)));
+        })?;
+        words.extend(datagrams(exchange.reply()).map(|datagram| word(datagram.data, 0)));
     }
 
     Ok(words)

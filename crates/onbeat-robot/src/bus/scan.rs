@@ -5,13 +5,12 @@
 //! EEPROM is assigned to the MainDevice (0x0500, 0x0501). While a bus is running, nothing is
 //! written. AL states, station addresses and process data are never changed.
 
-use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word, working_counter};
-use onbeat_rt::time::Instant;
+use onbeat_rt::frame::{Command, LONGEST, position, register, word, working_counter};
 
 use super::addresses::MOST_DEVICES;
 use super::cyclic::SCAN;
-use super::error::{BusError, LISTEN_NS, RunningBus};
-use super::frame_exchange::{MOST_TRIES, REPLY_WITHIN_NS};
+use super::error::{BusError, RunningBus};
+use super::frame_exchange::FrameExchange;
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::registers::{
     AL_STATUS, SII_BUSY, SII_CONTROL, SII_OWNER, SII_READ, SII_READS_EIGHT, SII_REFUSED, STATION,
@@ -88,12 +87,11 @@ pub fn scan<W: Wire>(
     on: &str,
     beside_running: bool,
 ) -> Result<Vec<ScannedDevice>, BusError> {
-    let mut scan =
-        Scan { wire, number: 0, frame: Box::new([0; LONGEST]), reply: Box::new([0; LONGEST + 1]) };
+    let mut scan = Scan(FrameExchange::new(wire));
     if !beside_running {
         // A running MainDevice is seen before one frame is sent: a scan reads EEPROMs, which is
         // nothing to do beside somebody's moving robot.
-        let frames = scan.listen();
+        let frames = scan.0.listen(None);
         if frames > 0 {
             return Err(BusError::Running(RunningBus::Foreign(on.to_owned(), frames)));
         }
@@ -101,7 +99,7 @@ pub fn scan<W: Wire>(
 
     let devices = match scan.count() {
         Err(BusError::NoAnswer(_)) | Ok(0) => {
-            return Err(scan.wire.trouble().map_or_else(
+            return Err(scan.0.wire.trouble().map_or_else(
                 || BusError::NoDevices(on.to_owned()),
                 |trouble| CarrierError::Trouble { name: on.to_owned(), trouble }.into(),
             ));
@@ -129,72 +127,32 @@ pub fn scan<W: Wire>(
     Ok(found)
 }
 
-/// Returns whether a frame is a reply to a scan by onbeat.
-pub(crate) fn is_scan_reply(frame: &[u8]) -> bool {
-    frame::purpose_of(frame) == Some(SCAN)
-}
-
-struct Scan<'w, W> {
-    wire: &'w mut W,
-    number: u16,
-    frame: Box<[u8; LONGEST]>,
-    reply: Box<[u8; LONGEST + 1]>,
-}
+struct Scan<'w, W>(FrameExchange<'w, W>);
 
 /// A datagram: command, address, data.
 type ScanDatagram<'d> = (Command, u32, &'d [u8]);
 
 impl<W: Wire> Scan<'_, W> {
-    /// Counts frames received while nothing is sent.
-    fn listen(&mut self) -> u64 {
-        let until = self.wire.now().plus_ns(LISTEN_NS);
-        std::iter::from_fn(|| self.wire.receive(&mut self.reply[..], until)).count() as u64
-    }
-
     /// Sends the datagrams in one frame, with retries; returns the offset of each datagram's data
     /// in the reply.
     fn exchange(&mut self, datagrams: &[ScanDatagram<'_>]) -> Result<Vec<usize>, BusError> {
-        let mut writer = Writer::new(&mut self.frame[..], SCAN);
-        let placed = datagrams
-            .iter()
-            .filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
-        let placed: Vec<usize> = placed.collect();
-        let length = writer.finish();
-        for _ in 0..MOST_TRIES {
-            // A new number for each try, or the reply to the first would be taken for that to the
-            // second.
-            self.number = self.number.wrapping_add(1);
-            frame::number(&mut self.frame[..length], self.number);
-            self.wire.send(&self.frame[..length]);
-            let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
-            if self.has_reply(length, until) {
-                return Ok(placed);
-            }
-        }
-
-        Err(BusError::NoAnswer(MOST_TRIES))
-    }
-
-    fn has_reply(&mut self, length: usize, until: Instant) -> bool {
-        let mut came = false;
-        while !came && let Some(received) = self.wire.receive(&mut self.reply[..], until) {
-            let reply = &self.reply[..received.min(LONGEST)];
-            came = frame::purpose_of(reply) == Some(SCAN)
-                && frame::is_reply_to(reply, &self.frame[..length]);
-        }
-
-        self.wire.rest();
-        came
+        self.0.ask(SCAN, |writer| {
+            let placed = datagrams
+                .iter()
+                .filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
+            placed.collect()
+        })
     }
 
     /// Returns the data of a datagram in the reply, if a device processed it.
     fn answer(&self, at: usize, length: usize) -> Option<&[u8]> {
-        (working_counter(&self.reply[..], at, length) > 0).then(|| &self.reply[at..at + length])
+        let reply = self.0.reply();
+        (working_counter(reply, at, length) > 0).then(|| &reply[at..at + length])
     }
 
     fn count(&mut self) -> Result<u16, BusError> {
         let at = self.exchange(&[(Command::Brd, register(0, AL_STATUS), &[0; 2])])?;
-        Ok(working_counter(&self.reply[..], at[0], 2))
+        Ok(working_counter(self.0.reply(), at[0], 2))
     }
 
     /// Reads the registers of each device; calls `found` with its position and whether its EEPROM

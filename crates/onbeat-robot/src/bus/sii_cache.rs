@@ -14,9 +14,12 @@ use std::collections::BTreeMap;
 use onbeat_ethercat::registers::{
     SII_BUSY, SII_CHECKSUM_ERROR, SII_CONTROL, SII_DATA, SII_READ, SII_READS_EIGHT, STATION,
 };
-use onbeat_rt::frame::{Command, Writer, register, word};
+use onbeat_ethercat::wire::Wire;
+use onbeat_rt::frame::{Command, register, word};
 
 use super::datagram_view::datagrams;
+use super::error::BusError;
+use super::frame_exchange::{FrameExchange, push_reads};
 use super::single_datagram::{DATA, SingleDatagram};
 
 /// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
@@ -161,30 +164,41 @@ impl SiiCache {
         self.damaged.first().map(|(station, _)| *station)
     }
 
-    /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
-    pub(super) fn request(word_address: u16, buffer: &mut [u8]) -> usize {
-        let mut writer = Writer::new(buffer, PURPOSE);
+    /// Requests a word from all devices.
+    pub(super) fn request<W: Wire>(
+        word_address: u16,
+        exchange: &mut FrameExchange<'_, W>,
+    ) -> Result<(), BusError> {
         let [low, high] = word_address.to_le_bytes();
         let [first, second] = SII_READ.to_le_bytes();
         // One broadcast makes all EEPROMs read the same word at once.
-        writer.push_data(Command::Bwr, register(0, SII_CONTROL), &[first, second, low, high, 0, 0]);
-        writer.finish()
+        let request = [first, second, low, high, 0, 0];
+        exchange.ask(PURPOSE, |writer| {
+            writer.push_data(Command::Bwr, register(0, SII_CONTROL), &request);
+        })
+    }
+
+    /// Reads the data of these devices; those that are still busy remain.
+    pub(super) fn look<W: Wire>(
+        &mut self,
+        word_address: u16,
+        waiting: &mut Vec<u16>,
+        exchange: &mut FrameExchange<'_, W>,
+    ) -> Result<(), BusError> {
+        let mut rest = std::mem::take(waiting);
+        while !rest.is_empty() {
+            let stations = rest.iter().copied();
+            let count = exchange
+                .ask(PURPOSE, |writer| push_reads(writer, stations, SII_CONTROL, WHOLE))?;
+            self.take(word_address, exchange.reply(), waiting);
+            rest.drain(..count);
+        }
+        Ok(())
     }
 
     /// Returns the assigned station addresses, in order of assignment.
     pub(super) fn stations(&self) -> Vec<u16> {
         self.stations.clone()
-    }
-
-    /// Writes a frame that reads the data of the first of these devices; returns their number and
-    /// the frame's length.
-    pub(super) fn fetch_frame(stations: &[u16], buffer: &mut [u8]) -> (usize, usize) {
-        let mut writer = Writer::new(buffer, PURPOSE);
-        let fit = stations.iter().take_while(|station| {
-            writer.push(Command::Fprd, register(**station, SII_CONTROL), WHOLE).is_some()
-        });
-        let word_address = fit.count();
-        (word_address, writer.finish())
     }
 
     /// Excludes slow devices from concurrent reads.
@@ -193,7 +207,7 @@ impl SiiCache {
     }
 
     /// Processes the reply; adds devices that are still busy to `waiting`.
-    pub(super) fn take(&mut self, word_address: u16, reply: &[u8], waiting: &mut Vec<u16>) {
+    fn take(&mut self, word_address: u16, reply: &[u8], waiting: &mut Vec<u16>) {
         for datagram in datagrams(reply).filter(|datagram| datagram.data.len() == WHOLE) {
             let station = word(datagram.header, 2);
             let status = word(datagram.data, 0);
@@ -214,6 +228,8 @@ impl SiiCache {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_rt::frame::Writer;
+
     use super::*;
 
     const FIRST: u16 = 0x1000;
@@ -250,9 +266,10 @@ mod tests {
     /// Replies of devices to the read of a word: station address, status and data byte of each.
     fn reply(word_address: u16, said: &[(u16, u16, u8)]) -> Vec<u8> {
         let mut buffer = vec![0; 1514];
-        let stations: Vec<u16> = said.iter().map(|(station, ..)| *station).collect();
-        let (count, length) = SiiCache::fetch_frame(&stations, &mut buffer);
-        assert_eq!(count, said.len());
+        let stations = said.iter().map(|(station, ..)| *station);
+        let mut writer = Writer::new(&mut buffer, PURPOSE);
+        assert_eq!(push_reads(&mut writer, stations, SII_CONTROL, WHOLE), said.len());
+        let length = writer.finish();
         for (nth, (_, status, byte)) in said.iter().enumerate() {
             let at = DATA + nth * (12 + WHOLE);
             buffer[at..at + 2].copy_from_slice(&status.to_le_bytes());

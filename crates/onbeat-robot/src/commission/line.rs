@@ -3,16 +3,10 @@
 use onbeat_ethercat::al;
 use onbeat_ethercat::registers::{AL_STATUS, AL_STATUS_CODE, DL_STATUS, STATION};
 use onbeat_ethercat::wire::Wire;
-use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word, working_counter};
+use onbeat_rt::frame::{Command, position, register, word, working_counter};
 
 use super::error::CommissionError;
-use crate::bus::{BusError, FrameExchange, PortLinks, RunningBus, is_scan_reply};
-
-/// Purpose of these frames; a running bus ignores them.
-pub(super) const PURPOSE: u8 = 0xa0;
-/// Time to listen for another MainDevice, in ns.
-// Two hundred cycles of 1 ms: a MainDevice with a cycle below 0.2 s is heard.
-const LISTEN_NS: u64 = 200_000_000;
+use crate::bus::{BusError, FrameExchange, PortLinks, RunningBus, SCAN};
 
 /// The devices on a wire, one addressed at a time.
 ///
@@ -66,19 +60,15 @@ impl<'w, W: Wire> Line<'w, W> {
     /// # Errors
     /// [`BusError::RunningLine`] if frames of another MainDevice are received; [`BusError::NoDevices`].
     pub fn open(wire: &'w mut W, on: &str) -> Result<Self, CommissionError> {
-        let mut buffer = [0; LONGEST + 1];
-        let until = wire.now().plus_ns(LISTEN_NS);
-        let mut foreign = 0;
-        while let Some(length) = wire.receive(&mut buffer, until) {
-            // Late replies to an earlier command of this tool are no running bus.
-            foreign += u64::from(!is_scan_reply(&buffer[..length.min(LONGEST)]));
-        }
+        let mut exchange = FrameExchange::new(wire);
+        // Late replies to an earlier command of this tool are no running bus.
+        let foreign = exchange.listen(Some(SCAN));
         if foreign > 0 {
             return Err(BusError::RunningLine(RunningBus::Foreign(on.to_owned(), foreign)).into());
         }
 
         let mut line = Self {
-            exchange: FrameExchange::new(wire),
+            exchange,
             on: on.to_owned(),
             devices: 0,
             counters: std::collections::BTreeMap::new(),
@@ -136,15 +126,9 @@ impl<'w, W: Wire> Line<'w, W> {
         address: u32,
         data: &[u8],
     ) -> Result<(Vec<u8>, u16), CommissionError> {
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
-        let mut writer = Writer::new(&mut frame[..], PURPOSE);
-        let at = writer.push_data(command, address, data).unwrap_or_default();
-        let length = writer.finish();
-        self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
-        debug_assert_eq!(frame::purpose_of(&reply[..length]), Some(PURPOSE));
-        let counter = working_counter(&reply[..], at, data.len());
-        Ok((reply[at..at + data.len()].to_vec(), counter))
+        let at = self.exchange.ask(SCAN, |writer| writer.push_data(command, address, data))?;
+        let (at, reply) = (at.unwrap_or_default(), self.exchange.reply());
+        Ok((reply[at..at + data.len()].to_vec(), working_counter(reply, at, data.len())))
     }
 
     /// Checks a position.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use onbeat_control::{SdoAction, SdoRequest};
 use onbeat_ethercat::wire::Wire;
-use onbeat_rt::frame::{Command, LONGEST, Writer, register};
+use onbeat_rt::frame::{Command, Writer, register};
 
 use super::PURPOSE;
 use super::mapping_mails::{DeviceMails, MappingMails, ObjectAddress};
@@ -91,8 +91,6 @@ impl MappingReads {
         &mut self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<(), BusError> {
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
         let mut quiet = 0;
         loop {
             let now_ns = exchange.wire.now().as_ns();
@@ -105,10 +103,10 @@ impl MappingReads {
 
             let mut progress = false;
             while !rest.is_empty() {
-                let (turns, length) = self.write(&mut rest, &mut frame[..]);
-                let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
+                let turns = exchange.ask(PURPOSE, |writer| self.write(&mut rest, writer))?;
                 let now_ns = exchange.wire.now().as_ns();
-                for ((number, step), datagram) in turns.into_iter().zip(datagrams(&reply[..came])) {
+                for ((number, step), datagram) in turns.into_iter().zip(datagrams(exchange.reply()))
+                {
                     progress |= datagram.counter != 0;
                     if datagram.counter != 0 {
                         self.take(number, step, datagram.data, now_ns);
@@ -126,18 +124,15 @@ impl MappingReads {
         }
     }
 
-    /// Writes a frame with the next steps of the first reads in `rest`, and removes these.
-    fn write(&mut self, rest: &mut VecDeque<usize>, buffer: &mut [u8]) -> (Vec<Turn>, usize) {
-        let mut writer = Writer::new(buffer, PURPOSE);
+    /// Appends the next steps of the first reads in `rest`, and removes these.
+    fn write(&mut self, rest: &mut VecDeque<usize>, writer: &mut Writer<'_>) -> Vec<Turn> {
         let mut turns = Vec::new();
         while let Some(number) = rest.front().copied() {
-            let Some(step) = self.reads[number].write(&mut writer) else { break };
+            let Some(step) = self.reads[number].write(writer) else { break };
             turns.push((number, step));
             rest.pop_front();
         }
-
-        let length = writer.finish();
-        (turns, length)
+        turns
     }
 
     fn take(&mut self, number: usize, step: MailboxStep, data: &[u8], now_ns: u64) {

@@ -25,11 +25,11 @@ use onbeat_ethercat::registers::{
 };
 use onbeat_ethercat::ring::RingState;
 use onbeat_ethercat::wire::Wire;
-use onbeat_rt::frame::{Command, LONGEST, Writer, register, word};
+use onbeat_rt::frame::{Command, word};
 
 use super::datagram_view::datagrams;
 use super::error::BusError;
-use super::frame_exchange::FrameExchange;
+use super::frame_exchange::{FrameExchange, push_reads};
 use super::single_datagram::SingleDatagram;
 use mapping_mails::MappingMails;
 pub(super) use mapping_reads::{MappedDevice, MappingReads};
@@ -202,16 +202,9 @@ impl LockStep {
         &mut self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<Option<OutOfStep>, BusError> {
-        if self.writes.is_empty() {
-            return Ok(None);
-        }
-
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
         while !self.writes.is_empty() {
-            let (count, length) = self.writes.frame(&mut frame[..]);
-            let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
-            if let Err(untaken) = self.writes.confirm(count, &reply[..came]) {
+            let count = exchange.ask(PURPOSE, |writer| self.writes.write(writer))?;
+            if let Err(untaken) = self.writes.confirm(count, exchange.reply()) {
                 return Ok(Some(OutOfStep::Untaken(untaken)));
             }
         }
@@ -256,23 +249,16 @@ impl LockStep {
         &self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<(Option<OutOfStep>, Option<OutOfStep>), BusError> {
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
         let mut missing = None;
         let mut refused = None;
         let mut rest = &self.awaited[..];
         while !rest.is_empty() {
-            let mut writer = Writer::new(&mut frame[..], PURPOSE);
-            let fit = rest.iter().take_while(|awaited| {
-                let address = register(awaited.station, AL_STATUS);
-                writer.push(Command::Fprd, address, STATUS).is_some()
-            });
-            let count = fit.count();
-            let length = writer.finish();
-            let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
+            let stations = rest.iter().map(|awaited| awaited.station);
+            let count = exchange
+                .ask(PURPOSE, |writer| push_reads(writer, stations, AL_STATUS, STATUS))?;
 
-            for (datagram, &AwaitedState { station, state }) in datagrams(&reply[..came]).zip(rest)
-            {
+            let replies = datagrams(exchange.reply());
+            for (datagram, &AwaitedState { station, state }) in replies.zip(rest) {
                 let status = word(datagram.data, 0);
                 // Without an answer the bytes are those that were sent.
                 if datagram.counter != 0 && status & u16::from(ERROR) != 0 {
@@ -296,13 +282,12 @@ impl LockStep {
         range: RegisterRange,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<(), BusError> {
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
         let mut rest = self.ahead.missing(&self.stations, first, range);
         while !rest.is_empty() {
-            let (count, length) = ReadAhead::frame(&rest, range, &mut frame[..]);
-            let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
-            self.ahead.take(range, &reply[..came]);
+            let stations = rest.iter().copied();
+            let count = exchange
+                .ask(PURPOSE, |writer| push_reads(writer, stations, range.register, range.length))?;
+            self.ahead.take(range, exchange.reply());
             rest.drain(..count);
         }
         if let Some(RingState::Cut(left)) = exchange.wire.ring() {
@@ -326,7 +311,7 @@ impl LockStep {
 #[cfg(test)]
 mod tests {
     use onbeat_ethercat::registers::{DL_STATUS, SII_OWNER, SYNC_MANAGER};
-    use onbeat_rt::frame::position;
+    use onbeat_rt::frame::{LONGEST, Writer, position, register};
 
     use super::*;
 
@@ -355,7 +340,9 @@ mod tests {
     /// Station address and register of each write in the next frame.
     fn queued(queue: &WriteQueue) -> Vec<(u16, u16)> {
         let mut buffer = [0; LONGEST];
-        let (_, length) = queue.frame(&mut buffer);
+        let mut writer = Writer::new(&mut buffer, PURPOSE);
+        queue.write(&mut writer);
+        let length = writer.finish();
         let address = |header: &[u8]| (word(header, 2), word(header, 4));
         datagrams(&buffer[..length]).map(|datagram| address(datagram.header)).collect()
     }
@@ -459,7 +446,9 @@ mod tests {
         write(&mut step, FIRST, onbeat_ethercat::registers::TIME_DELAY, &[0; 4]);
         write(&mut step, SECOND, SYNC_MANAGER, &[0; 8]);
         let mut reply = [0; LONGEST];
-        let (count, length) = step.writes.frame(&mut reply);
+        let mut writer = Writer::new(&mut reply, PURPOSE);
+        let count = step.writes.write(&mut writer);
+        let length = writer.finish();
 
         let refused = step.writes.confirm(count, &reply[..length]);
 

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use onbeat_ethercat::registers::{
     AL_CONTROL, AL_STATUS, ALIAS, DEVICE, DL_STATUS, PORT_TIMES, RECEIVE_TIME,
 };
-use onbeat_rt::frame::{Command, Writer, register, word};
+use onbeat_rt::frame::{Command, word};
 
-use super::PURPOSE;
 use crate::bus::addresses::{FMMU, FMMU_BYTES};
 use crate::bus::datagram_view::datagrams;
 use crate::bus::single_datagram::SingleDatagram;
@@ -82,22 +81,6 @@ impl ReadAhead {
     pub(super) fn missing(&self, stations: &[u16], first: u16, range: RegisterRange) -> Vec<u16> {
         let rest = stations.iter().copied().skip_while(|station| *station != first);
         rest.filter(|station| !self.values.contains_key(&(*station, range))).collect()
-    }
-
-    /// Writes a frame that reads the register of the first of these devices; returns their number
-    /// and the frame's length.
-    pub(super) fn frame(
-        stations: &[u16],
-        range: RegisterRange,
-        buffer: &mut [u8],
-    ) -> (usize, usize) {
-        let mut writer = Writer::new(buffer, PURPOSE);
-        let fit = stations.iter().take_while(|station| {
-            let address = register(**station, range.register);
-            writer.push(Command::Fprd, address, range.length).is_some()
-        });
-        let count = fit.count();
-        (count, writer.finish())
     }
 
     /// Shows a ring that is cut behind the first `left` devices as if it were closed: both parts are

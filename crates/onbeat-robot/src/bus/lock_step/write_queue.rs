@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use onbeat_ethercat::registers::{PORT_TIMES, SYNC_UNIT};
 use onbeat_rt::frame::{Command, Writer, word};
 
-use super::PURPOSE;
 use crate::bus::datagram_view::datagrams;
 use crate::bus::single_datagram::SingleDatagram;
 
@@ -45,17 +44,12 @@ impl WriteQueue {
         self.0.append(&mut other.0);
     }
 
-    /// Writes a frame with as many as fit; returns their number and the frame's length.
-    pub(super) fn frame(&self, buffer: &mut [u8]) -> (usize, usize) {
-        let mut writer = Writer::new(buffer, PURPOSE);
-        let fit = self
-            .0
-            .iter()
-            .take_while(|write| {
-                writer.push_data(write.command, write.address, &write.data).is_some()
-            })
-            .count();
-        (fit, writer.finish())
+    /// Appends as many as fit; returns their number.
+    pub(super) fn write(&self, writer: &mut Writer<'_>) -> usize {
+        let fit = self.0.iter().take_while(|write| {
+            writer.push_data(write.command, write.address, &write.data).is_some()
+        });
+        fit.count()
     }
 
     /// Removes the writes of a frame. `reply` is its reply.
