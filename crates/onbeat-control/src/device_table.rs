@@ -1,8 +1,7 @@
 //! Device table: a layout encoded as bytes, written once.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::abi::{DEVICE_BYTES, ImageSize, NAME_BYTES, VALUE_BYTES, VALUE_NAME_BYTES};
+use super::map::padded_text;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::setup::DeviceSetup;
 
@@ -81,7 +80,7 @@ fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
         |from: usize, n: usize| values.get(from..from + n).map(<[_]>::to_vec).unwrap_or_default();
 
     DeviceLayout {
-        name: name_of(&record[..NAME_BYTES]),
+        name: padded_text(&record[..NAME_BYTES]),
         kind: DeviceKind::ALL.get(count(0)).copied().unwrap_or(DeviceKind::Coupler),
         alias: word(1) as u16,
         vendor: word(2),
@@ -105,7 +104,7 @@ fn value(record: &[u8]) -> MappedValue {
         entry: (object >> 16) as u8,
         bits: at(record, 4) as u16,
         bit_at: at(record, 8) as usize,
-        name: name_of(&record[VALUE_BYTES - VALUE_NAME_BYTES..]),
+        name: padded_text(&record[VALUE_BYTES - VALUE_NAME_BYTES..]),
     }
 }
 
@@ -133,32 +132,12 @@ pub(super) fn name_bytes<const N: usize>(name: &str) -> [u8; N] {
     bytes
 }
 
-/// Decodes the result of [`name_bytes`].
-pub(super) fn name_of(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
 /// Hashes the table (FNV-1a, 64 bits): images with the same hash have the same layout.
 pub(super) fn hash(table: &[u8], segment: &str) -> u64 {
     let all = table.iter().chain(segment.as_bytes());
     all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-/// Copies bytes into shared words, eight per word.
-pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
-    for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
-        let mut whole = [0; 8];
-        whole[..bytes.len()].copy_from_slice(bytes);
-        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-    }
-}
-
-/// Copies shared words into bytes.
-pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -178,8 +157,8 @@ mod tests {
     #[test]
     fn a_name_too_long_for_its_record_is_cut_between_characters() {
         let long = "ä".repeat(40);
-        assert_eq!(name_of(&name_bytes::<64>(&long)), "ä".repeat(31));
-        assert_eq!(name_of(&name_bytes::<64>("left knee")), "left knee");
+        assert_eq!(padded_text(&name_bytes::<64>(&long)), "ä".repeat(31));
+        assert_eq!(padded_text(&name_bytes::<64>("left knee")), "left knee");
     }
 
     #[test]

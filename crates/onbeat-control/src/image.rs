@@ -21,7 +21,7 @@ use super::device_table;
 use super::error::ControlError;
 use super::joint::{self, Joint};
 use super::lock::{ImageGuard, ImageLock, LockProtocol};
-use super::map::{Map, SharedMemory};
+use super::map::{self, Map, SharedMemory};
 use super::settings::ImageSettings;
 use super::sharing::Sharing;
 use super::stats::StatsBlock;
@@ -90,11 +90,11 @@ impl MappedImage {
 
     fn fill(&self, layout: &Layout, settings: &ImageSettings) {
         let table = device_table::bytes(layout);
-        device_table::store(self.map.all(self.offsets.table, table.len().div_ceil(8)), &table);
+        map::store(self.map.all(self.offsets.table, table.len().div_ceil(8)), &table);
         let joints = joint::table(&settings.joints);
-        device_table::store(self.map.all(self.offsets.joints, joints.len() / 8), &joints);
+        map::store(self.map.all(self.offsets.joints, joints.len() / 8), &joints);
         let header = self.header();
-        device_table::store(&header.segment, &device_table::name_bytes::<NAME_BYTES>(&layout.name));
+        map::store(&header.segment, &device_table::name_bytes::<NAME_BYTES>(&layout.name));
         for (word, place) in header.places.iter().zip(self.offsets.published()) {
             word.store(place as u64, Ordering::Relaxed);
         }
@@ -244,12 +244,9 @@ impl MappedImage {
 
     pub(super) fn layout(&self) -> Layout {
         let words = (self.offsets.states - self.offsets.table) / 8;
-        let segment = device_table::name_of(&device_table::load(&self.header().segment));
-        device_table::layout(
-            segment,
-            self.size,
-            &device_table::load(self.map.all(self.offsets.table, words)),
-        )
+        let segment = map::padded_text(&map::load(&self.header().segment));
+        let table = map::load(self.map.all(self.offsets.table, words));
+        device_table::layout(segment, self.size, &table)
     }
 
     /// Checks that the bus reports to be running; no system call.
@@ -291,8 +288,7 @@ mod tests {
         let settings = ImageSettings::default();
         let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
         let (image, memory) = MappedImage::create("x", &layout, &settings).unwrap();
-        let whole: Vec<u8> =
-            device_table::load(image.map.all(0, image.offsets.total / 8)).into_iter().collect();
+        let whole = map::load(image.map.all(0, image.offsets.total / 8));
         assert!(MappedImage::open("x", memory, None).is_ok());
 
         let opened = |bytes: &[u8]| {

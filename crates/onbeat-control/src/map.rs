@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -99,3 +99,23 @@ impl Drop for Map {
 
 // SAFETY: one atomic.
 unsafe impl SharedMemory for AtomicU64 {}
+
+/// Copies bytes into shared words, eight per word, in native byte order.
+pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
+    for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+    }
+}
+
+/// Copies shared words into bytes.
+pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
+}
+
+/// Returns the text before the zeros that pad it; what is not valid UTF-8 is replaced.
+pub(super) fn padded_text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

@@ -5,6 +5,8 @@ use std::fs;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
+use super::peer::name_of;
+
 /// Bits of a process id; the kernel's maximum is 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
 const PID_BITS: u32 = 22;
 
@@ -51,8 +53,12 @@ impl Process {
 
     /// Returns the name; empty if the process is gone.
     pub(super) fn name(self) -> String {
-        fs::read_to_string(format!("/proc/{}/comm", self.pid()))
-            .map_or_else(|_| String::new(), |name| name.trim().to_owned())
+        name_of(self.pid())
+    }
+
+    /// Returns process id and name of a writer; 0 and an empty name without one.
+    pub(super) fn described(writer: Option<Self>) -> (u32, String) {
+        writer.map_or((0, String::new()), |it| (it.pid(), it.name()))
     }
 }
 

@@ -240,7 +240,7 @@ pub(super) fn create_locked(
 
 fn taken(directory: &RuntimeDir, channel: &Channel) -> RingError {
     let writer = open_in(directory, channel).ok().flatten().and_then(|ring| ring.header.writer());
-    let (pid, process) = writer.map_or((0, String::new()), |it| (it.pid(), it.name()));
+    let (pid, process) = Process::described(writer);
     RingError::Taken { channel: channel.to_string(), pid, process }
 }
 

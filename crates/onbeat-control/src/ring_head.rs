@@ -1,5 +1,6 @@
 //! What the header of a ring states, for lists of channels: nothing is mapped.
 
+use super::map::padded_text;
 use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_file::{HeaderWords, OpenedRing, all};
@@ -65,7 +66,7 @@ impl RingHead {
     /// Returns the name of the records' type. Text that is not valid UTF-8 is replaced.
     #[must_use]
     pub fn type_name(&self) -> String {
-        type_name_of(&self.header.bytes(word::TYPE_NAME, MOST_TYPE_NAME))
+        padded_text(&self.header.bytes(word::TYPE_NAME, MOST_TYPE_NAME))
     }
 
     /// Returns the hash of the records' type.
@@ -97,7 +98,7 @@ impl RingHead {
     /// Returns process id and name of the writer; the name is empty if it is gone.
     #[must_use]
     pub fn writer(&self) -> (u32, String) {
-        self.header.writer().map_or((0, String::new()), |writer| (writer.pid(), writer.name()))
+        Process::described(self.header.writer())
     }
 
     /// Checks that the writer is alive; reads `/proc`.
@@ -140,10 +141,4 @@ pub(super) fn check_writer(
             pid: writer.map_or(0, Process::pid),
         })),
     }
-}
-
-/// Returns the text before the zeros that pad a name.
-pub(super) fn type_name_of(padded: &[u8]) -> String {
-    let end = padded.iter().position(|byte| *byte == 0).unwrap_or(padded.len());
-    String::from_utf8_lossy(&padded[..end]).into_owned()
 }

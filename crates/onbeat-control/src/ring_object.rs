@@ -4,8 +4,6 @@
 //! new writer of the same channel creates a new file, so a reader never sees records of two
 //! writers.
 
-use std::sync::atomic::AtomicU64;
-
 use onbeat_rt::broadcast::Broadcast;
 
 use super::map::Map;
@@ -147,10 +145,6 @@ pub fn channels() -> Vec<Channel> {
     all.filter(|(_, ring)| ring.is_ok()).map(|(channel, _)| channel).collect()
 }
 
-pub(super) fn word_at(map: &Map, word: usize) -> Option<&AtomicU64> {
-    map.one(word * 8)
-}
-
 /// Offsets of a ring, in bytes, from the header of its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RingOffsets {
@@ -223,7 +217,7 @@ impl RingOffsets {
     /// Returns the ring's records.
     pub(super) fn records<'m>(&self, map: &'m Map) -> Option<Broadcast<'m>> {
         let words = map.all(self.slots_at, self.slots.checked_mul(self.slot_bytes)? / 8);
-        Broadcast::over(word_at(map, word::WRITTEN)?, words, self.slots).ok()
+        Broadcast::over(map.one(word::WRITTEN * 8)?, words, self.slots).ok()
     }
 }
 

@@ -1,20 +1,17 @@
 //! The reading end of a ring.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use onbeat_rt::broadcast::{Cursor, Next};
 
-use super::map::Map;
+use super::map::{Map, padded_text};
 use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_file::{OpenedRing, at, open};
-use super::ring_head::{check_version, check_writer, type_name_of};
+use super::ring_head::{check_version, check_writer};
 use super::ring_map::{RingMap, RingWatch};
-use super::ring_object::{
-    Channel, HEADER_BYTES, MOST_TYPE_NAME, RecordType, RingOffsets, word, word_at,
-};
+use super::ring_object::{Channel, HEADER_BYTES, MOST_TYPE_NAME, RecordType, RingOffsets, word};
 
 /// Maximum number of polls for a ring being created, and their interval.
 const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
@@ -160,40 +157,35 @@ impl RingReader {
     #[must_use]
     pub fn record_type(&self) -> RecordType {
         let mut hash = [0; 32];
-        hash.copy_from_slice(&self.text(word::TYPE_HASH * 8, 32));
-        let name = self.text(word::TYPE_NAME * 8, MOST_TYPE_NAME);
-        let schema = self.text(HEADER_BYTES, self.offsets.schema_bytes);
-        RecordType {
-            name: type_name_of(&name),
-            hash,
-            schema: String::from_utf8_lossy(&schema).into_owned(),
-        }
+        hash.copy_from_slice(&self.ring.bytes(word::TYPE_HASH * 8, 32));
+        let name = padded_text(&self.ring.bytes(word::TYPE_NAME * 8, MOST_TYPE_NAME));
+        let schema = self.ring.text(HEADER_BYTES, self.offsets.schema_bytes);
+        RecordType { name, hash, schema }
     }
 
     /// Returns the writer's text about this channel.
     #[must_use]
     pub fn description(&self) -> String {
-        let bytes = self.text(self.offsets.description_at, self.offsets.description_bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
+        self.ring.text(self.offsets.description_at, self.offsets.description_bytes)
     }
 
     /// Returns process id and name of the writer; the name is empty if it is gone.
     #[must_use]
     pub fn writer(&self) -> (u32, String) {
-        self.process().map_or((0, String::new()), |writer| (writer.pid(), writer.name()))
+        Process::described(self.process())
     }
 
     /// Returns the number of successive rings of this channel whose writers were killed, plus 1.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.load(word::GENERATION)
+        self.ring.load(word::GENERATION)
     }
 
     /// Returns what must be added to a time of the ring for nanoseconds since 1970 (UTC), as of the
     /// ring's creation.
     #[must_use]
     pub fn utc_offset_ns(&self) -> u64 {
-        self.load(word::UTC_OFFSET_NS)
+        self.ring.load(word::UTC_OFFSET_NS)
     }
 
     /// Checks that the file is complete and the writer alive; looks at the file, and reads `/proc`.
@@ -204,22 +196,10 @@ impl RingReader {
     /// [`RingError::WriterDied`].
     pub fn check_alive(&self) -> Result<(), RingError> {
         self.watch.check_with(self.ring.is_damaged())?;
-        check_writer(self.channel(), || self.load(word::STATE), self.process())
+        check_writer(self.channel(), || self.ring.load(word::STATE), self.process())
     }
 
     fn process(&self) -> Option<Process> {
-        Process::from_word(self.load(word::WRITER))
-    }
-
-    fn load(&self, place: usize) -> u64 {
-        word_at(&self.ring.map, place).map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    fn text(&self, at: usize, length: usize) -> Vec<u8> {
-        let words: &[AtomicU64] = self.ring.map.all(at, length.div_ceil(8));
-        let mut bytes: Vec<u8> =
-            words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
-        bytes.resize(length, 0);
-        bytes
+        Process::from_word(self.ring.load(word::WRITER))
     }
 }

@@ -1,22 +1,19 @@
 //! The writing end of a ring.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::Ordering;
 
-use onbeat_rt::Clock;
 use onbeat_rt::broadcast::Broadcast;
-use onbeat_rt::sys::Monotonic;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::map::Map;
 use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_file::{OwnRing, at};
-use super::ring_map::{RingMap, RingWatch, check_file};
+use super::ring_map::{RingMap, RingWatch, check_file, now_and_utc_offset};
 use super::ring_object::{
     Channel, HEADER_BYTES, MAGIC, MOST_TEXT, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION,
-    state, word, word_at,
+    state, word,
 };
 
 /// Maximum number of records kept.
@@ -113,17 +110,15 @@ impl RingWriter {
     }
 
     fn fill(&self, settings: &RingSettings, generation: u64) {
-        let (map, offsets) = (&self.ring.map, &self.offsets);
+        let (ring, offsets) = (&self.ring, &self.offsets);
         let RecordType { name, hash, schema } = &settings.record_type;
         let most_name = name.len().min(MOST_TYPE_NAME);
-        put(map, word::TYPE_HASH * 8, hash);
-        put(map, word::TYPE_NAME * 8, &name.as_bytes()[..most_name]);
-        put(map, HEADER_BYTES, schema.as_bytes());
-        put(map, offsets.description_at, settings.description.as_bytes());
+        ring.put(word::TYPE_HASH * 8, hash);
+        ring.put(word::TYPE_NAME * 8, &name.as_bytes()[..most_name]);
+        ring.put(HEADER_BYTES, schema.as_bytes());
+        ring.put(offsets.description_at, settings.description.as_bytes());
 
-        let created_ns = Monotonic.now().as_ns();
-        let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let utc_ns = u64::try_from(utc.as_nanos()).unwrap_or(u64::MAX);
+        let [created_ns, utc_offset_ns] = now_and_utc_offset();
         let words = [
             (word::VERSION, VERSION),
             (word::TOTAL_BYTES, offsets.total as u64),
@@ -137,20 +132,14 @@ impl RingWriter {
             (word::DESCRIPTION_AT, offsets.description_at as u64),
             (word::DESCRIPTION_BYTES, offsets.description_bytes as u64),
             (word::CREATED_NS, created_ns),
-            (word::UTC_OFFSET_NS, utc_ns.saturating_sub(created_ns)),
+            (word::UTC_OFFSET_NS, utc_offset_ns),
         ];
         for (place, value) in words {
-            self.store(place, value, Ordering::Relaxed);
+            ring.store(place, value, Ordering::Relaxed);
         }
 
         // A process that sees the magic number sees all of the above.
-        self.store(word::MAGIC, MAGIC, Ordering::Release);
-    }
-
-    fn store(&self, place: usize, value: u64, order: Ordering) {
-        if let Some(word) = word_at(&self.ring.map, place) {
-            word.store(value, order);
-        }
+        ring.store(word::MAGIC, MAGIC, Ordering::Release);
     }
 
     /// Publishes a record and returns its number, from 1. `at_ns` is a time of `CLOCK_MONOTONIC`.
@@ -165,7 +154,7 @@ impl RingWriter {
     /// Sets what readers add to the times of this ring for nanoseconds since 1970 (UTC), where they are not times of
     /// this boot, as those of a log. To be called before the first publication.
     pub fn set_utc_offset_ns(&mut self, utc_offset_ns: u64) {
-        self.store(word::UTC_OFFSET_NS, utc_offset_ns, Ordering::Release);
+        self.ring.store(word::UTC_OFFSET_NS, utc_offset_ns, Ordering::Release);
     }
 
     /// Prepares the next publication outside the time-critical part of a cycle; see
@@ -202,7 +191,7 @@ impl RingWriter {
 
 impl Drop for RingWriter {
     fn drop(&mut self) {
-        self.store(word::STATE, state::ENDED, Ordering::Release);
+        self.ring.store(word::STATE, state::ENDED, Ordering::Release);
         self.own.remove();
     }
 }
@@ -215,14 +204,4 @@ fn memory(own: &OwnRing, offsets: RingOffsets) -> Result<RingMap, RingError> {
         .map_err(|why| at("find memory for", &path)(why.into()))?;
     let map = Map::new(&own.file, offsets.total).map_err(at("map", &path))?;
     Ok(RingMap::new(map))
-}
-
-/// Stores bytes at an offset that is a multiple of 8, in native byte order.
-fn put(map: &Map, at: usize, bytes: &[u8]) {
-    let words: &[AtomicU64] = map.all(at, bytes.len().div_ceil(8));
-    for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
-        let mut whole = [0; 8];
-        whole[..chunk.len()].copy_from_slice(chunk);
-        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-    }
 }

@@ -140,7 +140,7 @@ fn found_in(directory: &RuntimeDir, name: &str) -> Result<Option<FoundCamera>, F
         newest: opened.header.load(word::NEWEST),
         is_alive: opened.header.load(word::STATE) == state::RUNNING
             && writer.is_some_and(Process::is_alive),
-        writer: writer.map_or((0, String::new()), |it| (it.pid(), it.name())),
+        writer: Process::described(writer),
     }))
 }
 
@@ -218,7 +218,7 @@ impl OwnFrames {
 
 fn taken(directory: &RuntimeDir, name: &str) -> FrameError {
     let writer = open_in(directory, name).ok().flatten().and_then(|it| it.header.writer());
-    let (pid, process) = writer.map_or((0, String::new()), |it| (it.pid(), it.name()));
+    let (pid, process) = Process::described(writer);
     FrameError::Taken { name: name.to_owned(), pid, process }
 }
 

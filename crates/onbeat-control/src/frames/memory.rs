@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::format::{FrameOffsets, STAMP_BYTES};
 use crate::map::{Map, SharedMemory};
@@ -22,7 +22,7 @@ unsafe impl SharedMemory for Pixel {}
 
 #[derive(Debug)]
 pub(super) struct FrameMemory {
-    ring: RingMap,
+    pub(super) ring: RingMap,
     pub(super) offsets: FrameOffsets,
 }
 
@@ -35,27 +35,8 @@ impl FrameMemory {
         Ok(Self { ring: RingMap::new(Map::read_only(file, offsets.total)?), offsets })
     }
 
-    /// Returns whether the memory is no longer that of the file.
-    pub(super) fn is_damaged(&self) -> bool {
-        self.ring.is_damaged()
-    }
-
-    pub(super) fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
-        self.ring.map.all(at, count)
-    }
-
-    pub(super) fn load(&self, word: usize) -> u64 {
-        self.words(word * 8, 1).first().map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    pub(super) fn store(&self, word: usize, value: u64, order: Ordering) {
-        if let Some(word) = self.words(word * 8, 1).first() {
-            word.store(value, order);
-        }
-    }
-
     pub(super) fn stamp(&self, number: u64) -> &[AtomicU64] {
-        self.words(self.offsets.stamp_at(number), STAMP_BYTES / 8)
+        self.ring.map.all(self.offsets.stamp_at(number), STAMP_BYTES / 8)
     }
 
     fn pixels(&self, number: u64) -> &[Pixel] {
@@ -82,23 +63,5 @@ impl FrameMemory {
         unsafe {
             std::ptr::copy_nonoverlapping(pixels.as_ptr().cast::<u8>(), to.as_mut_ptr(), length);
         }
-    }
-
-    /// Stores a text at a multiple of 8, in native byte order.
-    pub(super) fn put_text(&self, at: usize, bytes: &[u8]) {
-        let words = self.words(at, bytes.len().div_ceil(8));
-        for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn text(&self, at: usize, length: usize) -> String {
-        let words = self.words(at, length.div_ceil(8)).iter();
-        let mut bytes: Vec<u8> =
-            words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
-        bytes.truncate(length);
-        String::from_utf8_lossy(&bytes).into_owned()
     }
 }

@@ -85,7 +85,8 @@ impl FrameReader {
         // All of it has memory, so mapping it allocates none.
         let memory = FrameMemory::read_only(&opened.file, offsets)
             .map_err(FrameError::system("map", &opened.path))?;
-        let last = memory.load(word::NEWEST).saturating_sub(1).max(memory.load(word::FIRST));
+        let (newest, first) = (memory.ring.load(word::NEWEST), memory.ring.load(word::FIRST));
+        let last = newest.saturating_sub(1).max(first);
         let pixels = vec![0; offsets.frame_bytes];
         let name = name.to_owned();
         Ok(Self { name, memory, file: opened.file, last, received: 0, passed_over: 0, pixels })
@@ -100,8 +101,8 @@ impl FrameReader {
     /// Returns the number of the newest frame, 0 for none.
     #[must_use]
     pub fn newest(&self) -> u64 {
-        let newest = self.memory.load(word::NEWEST);
-        if self.memory.is_damaged() { 0 } else { newest }
+        let newest = self.memory.ring.load(word::NEWEST);
+        if self.memory.ring.is_damaged() { 0 } else { newest }
     }
 
     /// Returns whether there is a frame that this reader has not taken.
@@ -141,7 +142,8 @@ impl FrameReader {
             }
             // One slot may be under the writer's hands, and the one behind it will be next.
             let kept = self.memory.offsets.slots as u64 - 2;
-            let oldest = (newest + 1).saturating_sub(kept).max(self.memory.load(word::FIRST) + 1);
+            let first = self.memory.ring.load(word::FIRST) + 1;
+            let oldest = (newest + 1).saturating_sub(kept).max(first);
             let number = match want {
                 Want::Newest => newest,
                 Want::Each => (self.last + 1).max(oldest),
@@ -177,7 +179,7 @@ impl FrameReader {
         look(memory);
         fence(Ordering::Acquire);
         let is_same = sequence.load(Ordering::Relaxed) == 2 * number;
-        (is_same && !memory.is_damaged()).then_some(times)
+        (is_same && !memory.ring.is_damaged()).then_some(times)
     }
 
     /// Returns the number of frames taken.
@@ -195,37 +197,37 @@ impl FrameReader {
     /// Returns how many frames were dropped before they were published: by source, network or decoder.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.memory.load(word::DROPPED)
+        self.memory.ring.load(word::DROPPED)
     }
 
     /// Returns how often the source was opened again.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
-        self.memory.load(word::RECONNECTIONS)
+        self.memory.ring.load(word::RECONNECTIONS)
     }
 
     /// Returns the number of successive rings of this camera.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.memory.load(word::GENERATION)
+        self.memory.ring.load(word::GENERATION)
     }
 
     /// Returns the writer's text about its source, JSON.
     #[must_use]
     pub fn description(&self) -> String {
-        let length = usize::try_from(self.memory.load(word::DESCRIPTION_BYTES)).unwrap_or(0);
-        self.memory.text(DESCRIPTION_AT, length.min(MOST_DESCRIPTION))
+        let length = usize::try_from(self.memory.ring.load(word::DESCRIPTION_BYTES)).unwrap_or(0);
+        self.memory.ring.text(DESCRIPTION_AT, length.min(MOST_DESCRIPTION))
     }
 
     /// Returns why no pictures come, in one sentence; empty if they do.
     #[must_use]
     pub fn status(&self) -> String {
         for _ in 0..MOST_TRIES {
-            let before = self.memory.load(word::STATUS_SEQUENCE);
-            let length = usize::try_from(self.memory.load(word::STATUS_BYTES)).unwrap_or(0);
-            let text = self.memory.text(STATUS_AT, length.min(MOST_STATUS));
+            let before = self.memory.ring.load(word::STATUS_SEQUENCE);
+            let length = usize::try_from(self.memory.ring.load(word::STATUS_BYTES)).unwrap_or(0);
+            let text = self.memory.ring.text(STATUS_AT, length.min(MOST_STATUS));
             fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && self.memory.load(word::STATUS_SEQUENCE) == before {
+            if before.is_multiple_of(2) && self.memory.ring.load(word::STATUS_SEQUENCE) == before {
                 return text;
             }
         }
@@ -240,16 +242,16 @@ impl FrameReader {
     /// [`FrameError::WriterDied`].
     pub fn check_alive(&self) -> Result<(), FrameError> {
         let name = || self.name.clone();
-        if self.memory.is_damaged() || !is_whole(&self.file, self.memory.offsets.total) {
+        if self.memory.ring.is_damaged() || !is_whole(&self.file, self.memory.offsets.total) {
             return Err(FrameError::Truncated { name: name() });
         }
-        let reported = || match self.memory.load(word::STATE) {
+        let reported = || match self.memory.ring.load(word::STATE) {
             state::RUNNING => Ok(()),
             state::ENDED => Err(FrameError::Ended { name: name() }),
             _ => Err(FrameError::Replaced { name: name() }),
         };
         reported()?;
-        match Process::from_word(self.memory.load(word::WRITER)) {
+        match Process::from_word(self.memory.ring.load(word::WRITER)) {
             Some(writer) if writer.is_alive() => Ok(()),
             // It may have ended in order in between.
             writer => {

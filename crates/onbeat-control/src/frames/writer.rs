@@ -1,7 +1,6 @@
 //! The writing end of a ring of frames.
 
 use std::sync::atomic::{Ordering, fence};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -16,6 +15,7 @@ use super::format::{
 use super::memory::FrameMemory;
 use super::stamp::{FrameTimes, word as of_stamp};
 use crate::process::Process;
+use crate::ring_map::now_and_utc_offset;
 use crate::ring_object::state;
 
 /// The writing end, for one thread. Dropping it reports the end to readers and frees the name.
@@ -77,7 +77,7 @@ impl FrameWriter {
         };
 
         for counter in [word::DROPPED, word::RECONNECTIONS] {
-            memory.store(counter, self.memory.load(counter), Ordering::Relaxed);
+            memory.ring.store(counter, self.memory.ring.load(counter), Ordering::Relaxed);
         }
         let before = std::mem::replace(&mut self.memory, memory);
         self.generation += 1;
@@ -90,18 +90,16 @@ impl FrameWriter {
                 return Err(why);
             }
         };
-        before.store(word::STATE, state::REPLACED, Ordering::Release);
+        before.ring.store(word::STATE, state::REPLACED, Ordering::Release);
         Ok(())
     }
 
     fn fill(&self) {
         let (memory, offsets) = (&self.memory, &self.memory.offsets);
         let length = self.description.len().min(MOST_DESCRIPTION);
-        memory.put_text(DESCRIPTION_AT, &self.description.as_bytes()[..length]);
+        memory.ring.put(DESCRIPTION_AT, &self.description.as_bytes()[..length]);
 
-        let created_ns = Monotonic.now().as_ns();
-        let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let utc_ns = u64::try_from(utc.as_nanos()).unwrap_or(u64::MAX);
+        let [created_ns, utc_offset_ns] = now_and_utc_offset();
         for (place, value) in [
             (word::VERSION, VERSION),
             (word::TOTAL_BYTES, offsets.total as u64),
@@ -118,15 +116,15 @@ impl FrameWriter {
             (word::LAYOUT, offsets.format.layout.number()),
             (word::FRAME_BYTES, offsets.frame_bytes as u64),
             (word::CREATED_NS, created_ns),
-            (word::UTC_OFFSET_NS, utc_ns.saturating_sub(created_ns)),
+            (word::UTC_OFFSET_NS, utc_offset_ns),
             (word::DESCRIPTION_BYTES, length as u64),
             (word::FIRST, self.newest),
             (word::NEWEST, self.newest),
         ] {
-            memory.store(place, value, Ordering::Relaxed);
+            memory.ring.store(place, value, Ordering::Relaxed);
         }
         // A process that sees the magic number sees all of the above.
-        memory.store(word::MAGIC, MAGIC, Ordering::Release);
+        memory.ring.store(word::MAGIC, MAGIC, Ordering::Release);
     }
 
     /// Returns the name of the camera.
@@ -175,16 +173,16 @@ impl FrameWriter {
             sequence.store(2 * next, Ordering::Release);
         }
         self.newest = next;
-        self.memory.store(word::NEWEST, next, Ordering::Release);
-        let dropped = self.memory.load(word::DROPPED).saturating_add(times.dropped_before);
-        self.memory.store(word::DROPPED, dropped, Ordering::Relaxed);
+        self.memory.ring.store(word::NEWEST, next, Ordering::Release);
+        let dropped = self.memory.ring.load(word::DROPPED).saturating_add(times.dropped_before);
+        self.memory.ring.store(word::DROPPED, dropped, Ordering::Relaxed);
         (next, published_ns)
     }
 
     /// Records that the source was opened again.
     pub fn count_reconnection(&mut self) {
-        let so_far = self.memory.load(word::RECONNECTIONS);
-        self.memory.store(word::RECONNECTIONS, so_far.saturating_add(1), Ordering::Relaxed);
+        let so_far = self.memory.ring.load(word::RECONNECTIONS);
+        self.memory.ring.store(word::RECONNECTIONS, so_far.saturating_add(1), Ordering::Relaxed);
     }
 
     /// States in one sentence why no pictures come; an empty one if they do. At most 496 bytes; more is
@@ -193,12 +191,12 @@ impl FrameWriter {
         let cut =
             (0..=sentence.len().min(MOST_STATUS)).rev().find(|at| sentence.is_char_boundary(*at));
         let text = &sentence[..cut.unwrap_or(0)];
-        let sequence = self.memory.load(word::STATUS_SEQUENCE).wrapping_add(1) | 1;
-        self.memory.store(word::STATUS_SEQUENCE, sequence, Ordering::Relaxed);
+        let sequence = self.memory.ring.load(word::STATUS_SEQUENCE).wrapping_add(1) | 1;
+        self.memory.ring.store(word::STATUS_SEQUENCE, sequence, Ordering::Relaxed);
         fence(Ordering::Release);
-        self.memory.store(word::STATUS_BYTES, text.len() as u64, Ordering::Relaxed);
-        self.memory.put_text(STATUS_AT, text.as_bytes());
-        self.memory.store(word::STATUS_SEQUENCE, sequence.wrapping_add(1), Ordering::Release);
+        self.memory.ring.store(word::STATUS_BYTES, text.len() as u64, Ordering::Relaxed);
+        self.memory.ring.put(STATUS_AT, text.as_bytes());
+        self.memory.ring.store(word::STATUS_SEQUENCE, sequence.wrapping_add(1), Ordering::Release);
     }
 
     /// Checks that the file is complete and still has its name.
@@ -206,7 +204,7 @@ impl FrameWriter {
     /// # Errors
     /// [`FrameError::Truncated`].
     pub fn check(&self) -> Result<(), FrameError> {
-        if self.memory.is_damaged() || !is_whole(&self.own.file, self.memory.offsets.total) {
+        if self.memory.ring.is_damaged() || !is_whole(&self.own.file, self.memory.offsets.total) {
             return Err(FrameError::Truncated { name: self.own.name().to_owned() });
         }
         Ok(())
@@ -215,7 +213,7 @@ impl FrameWriter {
 
 impl Drop for FrameWriter {
     fn drop(&mut self) {
-        self.memory.store(word::STATE, state::ENDED, Ordering::Release);
+        self.memory.ring.store(word::STATE, state::ENDED, Ordering::Release);
         self.own.remove();
     }
 }
