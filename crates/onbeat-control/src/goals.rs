@@ -16,7 +16,7 @@ use super::area::Inward;
 use super::error::ControlError;
 use super::image::MappedImage;
 use super::joint::Joint;
-use super::link::{self, Link, NotGranted};
+use super::link::{self, Link};
 use super::service::Service;
 
 /// Maximum number of attempts to read a goal. An attempt fails only if the commander publishes four
@@ -91,14 +91,7 @@ impl Commander {
         }
 
         let link = Link::again(&shared)?;
-        let slots = link.claim(&shared, link::COMMANDER, shared.size.goal_slot_words());
-        let slots = slots.map_err(|why| match why {
-            NotGranted::Held(pid, process) => {
-                ControlError::Commanded { name: shared.name.clone(), pid, process }
-            }
-            NotGranted::NoGoals => ControlError::NoGoals { name: shared.name.clone() },
-            NotGranted::Other(why) => why,
-        })?;
+        let slots = link.claim(&shared, link::COMMANDER, shared.size.goal_slot_words())?;
         let words = vec![0; 8 * shared.size.goal_words()];
         let joints = shared.named_joints();
         Ok(Self { shared, link, slots, joints, words, has_given: false, is_abandoned: false })

@@ -30,21 +30,20 @@ pub(super) struct Link {
 pub(super) struct GrantedRole {
     claim: u32,
     leave: u32,
+    /// The error for a bus whose role a process with this id and name has.
+    held: fn(String, u32, String) -> ControlError,
 }
 
-pub(super) const OWNER: GrantedRole =
-    GrantedRole { claim: ask::CLAIM_OUTPUTS, leave: ask::LEAVE_OUTPUTS };
-pub(super) const COMMANDER: GrantedRole =
-    GrantedRole { claim: ask::CLAIM_JOINTS, leave: ask::LEAVE_JOINTS };
-
-/// Why a role is not granted.
-#[derive(Debug)]
-pub(super) enum NotGranted {
-    /// A process with this id and name has it.
-    Held(u32, String),
-    NoGoals,
-    Other(ControlError),
-}
+pub(super) const OWNER: GrantedRole = GrantedRole {
+    claim: ask::CLAIM_OUTPUTS,
+    leave: ask::LEAVE_OUTPUTS,
+    held: |name, pid, process| ControlError::Owned { name, pid, process },
+};
+pub(super) const COMMANDER: GrantedRole = GrantedRole {
+    claim: ask::CLAIM_JOINTS,
+    leave: ask::LEAVE_JOINTS,
+    held: |name, pid, process| ControlError::Commanded { name, pid, process },
+};
 
 /// Connects to a bus, and maps its image.
 pub(super) fn open(name: &str) -> Result<(Link, MappedImage), ControlError> {
@@ -162,23 +161,23 @@ impl Link {
         image: &MappedImage,
         role: GrantedRole,
         slot_words: usize,
-    ) -> Result<Inward, NotGranted> {
-        let gone = |()| NotGranted::Other(image.gone());
+    ) -> Result<Inward, ControlError> {
+        let gone = |()| image.gone();
+        let name = image.name.clone();
         self.send(&Message::new(role.claim, 0)).map_err(gone)?;
         let Some((message, memory)) = self.receive(PATIENCE).map_err(gone)? else {
-            return Err(NotGranted::Other(ControlError::NotReady { name: image.name.clone() }));
+            return Err(ControlError::NotReady { name });
         };
         match (message.kind, memory.into_iter().next()) {
-            (tell::GRANTED, Some(memory)) => Inward::open(memory, slot_words)
-                .map_err(|why| NotGranted::Other(system("map the slots of the", &image.name)(why))),
+            (tell::GRANTED, Some(memory)) => {
+                Inward::open(memory, slot_words).map_err(system("map the slots of the", &name))
+            }
             (tell::HELD, _) => {
-                Err(NotGranted::Held(message.a as u32, peer::name_of(message.a as u32)))
+                let pid = message.a as u32;
+                Err((role.held)(name, pid, peer::name_of(pid)))
             }
-            (tell::NO_GOALS, _) => Err(NotGranted::NoGoals),
-            _ => {
-                let why = "its answer to a claim is unknown";
-                Err(NotGranted::Other(ControlError::Spoilt { name: image.name.clone(), why }))
-            }
+            (tell::NO_GOALS, _) => Err(ControlError::NoGoals { name }),
+            _ => Err(ControlError::Spoilt { name, why: "its answer to a claim is unknown" }),
         }
     }
 

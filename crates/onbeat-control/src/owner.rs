@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::area::Inward;
 use super::error::ControlError;
 use super::image::MappedImage;
-use super::link::{self, Link, NotGranted};
+use super::link::{self, Link};
 use super::snapshot::{CycleWaiter, Snapshot};
 
 /// Owner of a bus's outputs, until it is dropped. Outputs are sent for
@@ -41,14 +41,7 @@ pub struct Owner {
 impl Owner {
     pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
         let link = Link::again(&shared)?;
-        let slots = link.claim(&shared, link::OWNER, shared.size.output_slot_words());
-        let slots = slots.map_err(|why| match why {
-            NotGranted::Held(pid, process) => {
-                ControlError::Owned { name: shared.name.clone(), pid, process }
-            }
-            NotGranted::NoGoals => ControlError::NoGoals { name: shared.name.clone() },
-            NotGranted::Other(why) => why,
-        })?;
+        let slots = link.claim(&shared, link::OWNER, shared.size.output_slot_words())?;
         let outputs = vec![0; shared.size.outputs];
         Ok(Self { waiter: CycleWaiter::new(), shared, link, slots, outputs })
     }
