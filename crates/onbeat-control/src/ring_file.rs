@@ -24,7 +24,7 @@ use super::ring_object::{Channel, HEADER_BYTES, MAGIC, RingOffsets, state, word}
 /// Largest ring, in bytes: below 2 GiB, as Java maps no more.
 pub(super) const MOST_BYTES: u64 = 1536 << 20;
 /// The writer writes; its group may read.
-pub(super) const MODE: u32 = 0o640;
+const MODE: u32 = 0o640;
 /// Maximum number of attempts, as another process may take or remove the file between two steps.
 const MOST_TRIES: u32 = 20;
 /// Unit of the allocated size of a file (`st_blocks`).
@@ -107,10 +107,6 @@ pub(super) fn at<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -
     move |source| RingError::System { what, path: path.to_owned(), source }
 }
 
-const fn readable() -> Opening {
-    Opening::found(TrustedOwner::OwnOrRoot).at_most(MOST_BYTES)
-}
-
 // ---- reading
 
 /// Opens the ring of a channel; `None` while its writer is creating it.
@@ -126,12 +122,24 @@ pub(super) fn open(channel: &Channel) -> Result<Option<OpenedRing>, RingError> {
 }
 
 fn open_in(directory: &RuntimeDir, channel: &Channel) -> Result<Option<OpenedRing>, RingError> {
-    let name = channel.file_name();
-    let path = directory.path().join(&name);
-    let file = match directory.open_file(&name, &readable()) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            return Err(RingError::NoChannel { channel: channel.to_string() });
-        }
+    let missing = || RingError::NoChannel { channel: channel.to_string() };
+    let other = |path, why| RingError::NotARing { path, why };
+    open_file(directory, &channel.file_name(), MAGIC, missing, other)
+}
+
+/// Opens a file that begins with a header and this magic number; `None` while its writer is
+/// creating it. `missing` and `other` are the errors for no file and for one that begins otherwise.
+pub(super) fn open_file<E: From<RingError>>(
+    directory: &RuntimeDir,
+    name: &str,
+    magic: u64,
+    missing: impl FnOnce() -> E,
+    other: impl FnOnce(PathBuf, &'static str) -> E,
+) -> Result<Option<OpenedRing>, E> {
+    let path = directory.path().join(name);
+    let opening = Opening::found(TrustedOwner::OwnOrRoot).at_most(MOST_BYTES);
+    let file = match directory.open_file(name, &opening) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(missing()),
         opened => opened.map_err(at("open", &path))?,
     };
 
@@ -141,8 +149,8 @@ fn open_in(directory: &RuntimeDir, channel: &Channel) -> Result<Option<OpenedRin
     };
     match header.load(word::MAGIC) {
         0 => Ok(None),
-        MAGIC => Ok(Some(OpenedRing { file, path, header })),
-        _ => Err(RingError::NotARing { path, why: "it begins with other bytes" }),
+        found if found == magic => Ok(Some(OpenedRing { file, path, header })),
+        _ => Err(other(path, "it begins with other bytes")),
     }
 }
 
@@ -172,10 +180,10 @@ pub(super) fn all() -> Result<Vec<(Channel, FoundRing)>, RingError> {
 
 // ---- writing
 
-/// A file that this process has created for a channel and holds the lock of.
+/// A file that this process has created and holds the lock of.
 #[derive(Debug)]
 pub(super) struct OwnRing {
-    directory: RuntimeDir,
+    pub(super) directory: RuntimeDir,
     name: String,
     pub(super) file: File,
 }
@@ -184,13 +192,30 @@ impl OwnRing {
     /// Creates the file of a channel and locks it; returns its generation too. The ring of a dead
     /// writer is replaced.
     pub(super) fn create(channel: &Channel) -> Result<(Self, u64), RingError> {
-        let directory = RuntimeDir::own_in_memory()?;
-        match create_locked(&directory, &channel.file_name(), MAGIC)? {
-            Some((file, generation)) => {
-                Ok((Self { directory, name: channel.file_name(), file }, generation))
-            }
-            None => Err(taken(&directory, channel)),
+        Self::named(channel.file_name(), MAGIC, |directory| taken(directory, channel))
+    }
+
+    /// Creates a file that will begin with a header and this magic number, and locks it; returns
+    /// its generation too, and the error `taken` if a living writer has the name. The file of a
+    /// dead writer is replaced.
+    pub(super) fn named<E: From<RingError>>(
+        name: String,
+        magic: u64,
+        taken: impl FnOnce(&RuntimeDir) -> E,
+    ) -> Result<(Self, u64), E> {
+        let directory = RuntimeDir::own_in_memory().map_err(RingError::from)?;
+        match create_locked(&directory, &name, magic)? {
+            Some((file, generation)) => Ok((Self { directory, name, file }, generation)),
+            None => Err(taken(&directory)),
         }
+    }
+
+    /// Gives the file another name: whoever opens that name finds what had it before, or this file.
+    pub(super) fn take_name(&mut self, name: String) -> Result<(), RingError> {
+        let path = self.directory.path().join(&name);
+        self.directory.rename(&self.name, &name).map_err(at("replace", &path))?;
+        self.name = name;
+        Ok(())
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -200,15 +225,13 @@ impl OwnRing {
     /// Removes the file, unless another one has its name.
     pub(super) fn remove(&self) {
         if self.directory.leads_to(&self.name, &self.file) {
-            // If it cannot be removed, the next writer of the channel replaces it.
+            // If it cannot be removed, the next writer of this name replaces it.
             let _ = self.directory.remove(&self.name);
         }
     }
 }
 
-/// Creates a file that begins with a header and this magic number, and locks it; returns its generation
-/// too, and `None` if a living writer has the name. The file of a dead writer is replaced.
-pub(super) fn create_locked(
+fn create_locked(
     directory: &RuntimeDir,
     name: &str,
     magic: u64,

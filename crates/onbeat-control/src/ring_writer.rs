@@ -96,17 +96,10 @@ impl RingWriter {
             RingOffsets::new((*records, *record_bytes), texts.0, texts.1).ok_or_else(bad)?;
 
         let (own, generation) = OwnRing::create(channel)?;
-        match memory(&own, offsets) {
-            Ok(ring) => {
-                let writer = Self { channel: channel.clone(), ring, offsets, own };
-                writer.fill(settings, generation);
-                Ok(writer)
-            }
-            Err(why) => {
-                own.remove();
-                Err(why)
-            }
-        }
+        let ring = memory(&own, offsets).inspect_err(|_| own.remove())?;
+        let writer = Self { channel: channel.clone(), ring, offsets, own };
+        writer.fill(settings, generation);
+        Ok(writer)
     }
 
     fn fill(&self, settings: &RingSettings, generation: u64) {

@@ -1,6 +1,5 @@
 //! Errors of rings of frames.
 
-use std::io;
 use std::path::PathBuf;
 
 use onbeat_host::runtime_dir::RuntimeDirError;
@@ -132,14 +131,4 @@ pub enum FrameError {
         /// The camera.
         name: String,
     },
-}
-
-impl FrameError {
-    pub(super) fn system(
-        what: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::File(RingError::System { what, path, source })
-    }
 }

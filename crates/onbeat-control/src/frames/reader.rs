@@ -6,11 +6,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::error::FrameError;
-use super::file::{OpenedFrames, is_whole, open};
+use super::file::{is_whole, offsets_of, open};
 use super::format::{DESCRIPTION_AT, FrameFormat, MOST_DESCRIPTION, MOST_STATUS, STATUS_AT, word};
 use super::memory::FrameMemory;
 use super::stamp::{FrameTimes, word as of_stamp};
 use crate::process::Process;
+use crate::ring_file::{OpenedRing, at};
 use crate::ring_object::state;
 
 /// Maximum number of polls for a ring being created, and their interval.
@@ -80,11 +81,11 @@ impl FrameReader {
         Err(FrameError::Unfinished { name: name.to_owned() })
     }
 
-    fn over(name: &str, opened: OpenedFrames) -> Result<Self, FrameError> {
-        let offsets = opened.offsets(name)?;
+    fn over(name: &str, opened: OpenedRing) -> Result<Self, FrameError> {
+        let offsets = offsets_of(&opened, name)?;
         // All of it has memory, so mapping it allocates none.
-        let memory = FrameMemory::read_only(&opened.file, offsets)
-            .map_err(FrameError::system("map", &opened.path))?;
+        let memory =
+            FrameMemory::read_only(&opened.file, offsets).map_err(at("map", &opened.path))?;
         let (newest, first) = (memory.ring.load(word::NEWEST), memory.ring.load(word::FIRST));
         let last = newest.saturating_sub(1).max(first);
         let pixels = vec![0; offsets.frame_bytes];

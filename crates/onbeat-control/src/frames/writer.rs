@@ -7,7 +7,7 @@ use onbeat_rt::sys::Monotonic;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::error::FrameError;
-use super::file::{OwnFrames, is_whole, no_room};
+use super::file::{create, create_next, file_of, is_whole, no_room};
 use super::format::{
     DESCRIPTION_AT, FrameFormat, FrameOffsets, MAGIC, MOST_DESCRIPTION, MOST_STATUS, STAMPS_AT,
     STATUS_AT, VERSION, word,
@@ -15,15 +15,17 @@ use super::format::{
 use super::memory::FrameMemory;
 use super::stamp::{FrameTimes, word as of_stamp};
 use crate::process::Process;
+use crate::ring_file::{OwnRing, at};
 use crate::ring_map::now_and_utc_offset;
 use crate::ring_object::state;
 
 /// The writing end, for one thread. Dropping it reports the end to readers and frees the name.
 #[derive(Debug)]
 pub struct FrameWriter {
+    name: String,
     memory: FrameMemory,
     /// Locked as long as this lives.
-    own: OwnFrames,
+    own: OwnRing,
     generation: u64,
     newest: u64,
     description: String,
@@ -43,19 +45,12 @@ impl FrameWriter {
     ) -> Result<Self, FrameError> {
         let offsets =
             FrameOffsets::new(format, slots).ok_or(FrameError::BadFormat { format, slots })?;
-        let (own, generation) = OwnFrames::create(name)?;
-        match mapped(&own, offsets) {
-            Ok(memory) => {
-                let description = description.to_owned();
-                let writer = Self { memory, own, generation, newest: 0, description };
-                writer.fill();
-                Ok(writer)
-            }
-            Err(why) => {
-                own.remove();
-                Err(why)
-            }
-        }
+        let (own, generation) = create(name)?;
+        let memory = mapped(&own, offsets).inspect_err(|_| own.remove())?;
+        let (name, description) = (name.to_owned(), description.to_owned());
+        let writer = Self { name, memory, own, generation, newest: 0, description };
+        writer.fill();
+        Ok(writer)
     }
 
     /// Continues with pictures of another format in a new file; the numbers of frames and the counters
@@ -67,14 +62,8 @@ impl FrameWriter {
         let slots = self.memory.offsets.slots as u64;
         let offsets =
             FrameOffsets::new(format, slots).ok_or(FrameError::BadFormat { format, slots })?;
-        let own = self.own.next()?;
-        let memory = match mapped(&own, offsets) {
-            Ok(memory) => memory,
-            Err(why) => {
-                own.remove_next();
-                return Err(why);
-            }
-        };
+        let mut own = create_next(&self.name)?;
+        let memory = mapped(&own, offsets).inspect_err(|_| own.remove())?;
 
         for counter in [word::DROPPED, word::RECONNECTIONS] {
             memory.ring.store(counter, self.memory.ring.load(counter), Ordering::Relaxed);
@@ -82,14 +71,12 @@ impl FrameWriter {
         let before = std::mem::replace(&mut self.memory, memory);
         self.generation += 1;
         self.fill();
-        self.own = match own.take_name() {
-            Ok(()) => own,
-            Err(why) => {
-                self.memory = before;
-                own.remove_next();
-                return Err(why);
-            }
-        };
+        if let Err(why) = own.take_name(file_of(&self.name)) {
+            self.memory = before;
+            own.remove();
+            return Err(why.into());
+        }
+        self.own = own;
         before.ring.store(word::STATE, state::REPLACED, Ordering::Release);
         Ok(())
     }
@@ -130,7 +117,7 @@ impl FrameWriter {
     /// Returns the name of the camera.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.own.name()
+        &self.name
     }
 
     /// Returns the format of the pictures.
@@ -205,7 +192,7 @@ impl FrameWriter {
     /// [`FrameError::Truncated`].
     pub fn check(&self) -> Result<(), FrameError> {
         if self.memory.ring.is_damaged() || !is_whole(&self.own.file, self.memory.offsets.total) {
-            return Err(FrameError::Truncated { name: self.own.name().to_owned() });
+            return Err(FrameError::Truncated { name: self.name.clone() });
         }
         Ok(())
     }
@@ -218,9 +205,9 @@ impl Drop for FrameWriter {
     }
 }
 
-fn mapped(own: &OwnFrames, offsets: FrameOffsets) -> Result<FrameMemory, FrameError> {
+fn mapped(own: &OwnRing, offsets: FrameOffsets) -> Result<FrameMemory, FrameError> {
     // Allocated completely: access to a sparse file without free memory ends the process with SIGBUS.
     fallocate(&own.file, FallocateFlags::empty(), 0, offsets.total as u64)
-        .map_err(|why| no_room(own.directory(), offsets.total, why.into()))?;
-    FrameMemory::writable(&own.file, offsets).map_err(FrameError::system("map", own.path()))
+        .map_err(|why| no_room(&own.directory, offsets.total, why.into()))?;
+    Ok(FrameMemory::writable(&own.file, offsets).map_err(at("map", &own.path()))?)
 }
