@@ -29,16 +29,19 @@ pub enum Rung {
     SafeStop = 3,
 }
 
-/// Thresholds of the miss ladder.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Thresholds of the miss ladder, as in `[robot.ladder]`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
     /// Misses in the bucket at which the robot degrades.
     pub degrade_at: u32,
     /// Misses in the bucket at which the robot stops.
     pub stop_at: u32,
     /// Consecutive good cycles that remove one miss.
+    #[serde(rename = "forget_cycles")]
     pub forget: u32,
     /// Number of cycles after the first good one in which misses are not counted.
+    #[serde(rename = "warmup_cycles")]
     pub warmup: u32,
     /// Speed of trajectory time while degraded, 0 to 1.
     pub degraded_speed: f64,

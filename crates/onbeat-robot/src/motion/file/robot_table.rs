@@ -18,7 +18,7 @@ pub(super) struct RobotTable {
     enable_within_ms: f64,
     soft_start_ms: f64,
     following_ms: f64,
-    ladder: LadderTable,
+    ladder: Thresholds,
     gait: GaitSettings,
     goal: GoalTable,
     csv: CsvSettings,
@@ -35,33 +35,10 @@ impl Default for RobotTable {
             enable_within_ms: 2_000.0,
             soft_start_ms: 2_000.0,
             following_ms: 50.0,
-            ladder: LadderTable::default(),
+            ladder: Thresholds::default(),
             gait: GaitSettings::default(),
             goal: GoalTable::default(),
             csv: CsvSettings::default(),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct LadderTable {
-    degrade_at: u32,
-    stop_at: u32,
-    forget_cycles: u32,
-    warmup_cycles: u32,
-    degraded_speed: f64,
-}
-
-impl Default for LadderTable {
-    fn default() -> Self {
-        let usual = Thresholds::default();
-        Self {
-            degrade_at: usual.degrade_at,
-            stop_at: usual.stop_at,
-            forget_cycles: usual.forget,
-            warmup_cycles: usual.warmup,
-            degraded_speed: usual.degraded_speed,
         }
     }
 }
@@ -87,7 +64,7 @@ impl RobotTable {
     pub(super) fn settings(self, period_ns: u64) -> Result<RobotSettings, RobotError> {
         self.check()?;
         self.goal.check()?;
-        self.ladder.check()?;
+        check_ladder(&self.ladder)?;
         check_gait(&self.gait)?;
 
         let ns = |ms: f64| (ms * 1e6) as u64;
@@ -102,13 +79,7 @@ impl RobotTable {
             following_ns: ns(self.following_ms),
             goal_age_ns: ns(self.goal.age_ms),
             goal_lost_ns: (self.goal.lost_ms > 0.0).then(|| ns(self.goal.lost_ms)),
-            thresholds: Thresholds {
-                degrade_at: self.ladder.degrade_at,
-                stop_at: self.ladder.stop_at,
-                forget: self.ladder.forget_cycles,
-                warmup: self.ladder.warmup_cycles,
-                degraded_speed: self.ladder.degraded_speed,
-            },
+            thresholds: self.ladder,
             gait: self.gait,
             csv: self.csv,
         })
@@ -137,19 +108,17 @@ impl GoalTable {
     }
 }
 
-impl LadderTable {
-    fn check(&self) -> Result<(), RobotError> {
-        let check = RangeCheck { table: "[robot.ladder]" };
-        let is_in_order = 0 < self.degrade_at && self.degrade_at <= self.stop_at;
-        let must = "at least 1 and at most stop_at";
-        check.require("degrade_at", f64::from(self.degrade_at), is_in_order, must)?;
+fn check_ladder(ladder: &Thresholds) -> Result<(), RobotError> {
+    let check = RangeCheck { table: "[robot.ladder]" };
+    let is_in_order = 0 < ladder.degrade_at && ladder.degrade_at <= ladder.stop_at;
+    let must = "at least 1 and at most stop_at";
+    check.require("degrade_at", f64::from(ladder.degrade_at), is_in_order, must)?;
 
-        let forget = self.forget_cycles;
-        check.require("forget_cycles", f64::from(forget), forget > 0, "1 or more")?;
+    let forget = ladder.forget;
+    check.require("forget_cycles", f64::from(forget), forget > 0, "1 or more")?;
 
-        let speed = self.degraded_speed;
-        check.require("degraded_speed", speed, (0.0..=1.0).contains(&speed), "0 to 1")
-    }
+    let speed = ladder.degraded_speed;
+    check.require("degraded_speed", speed, (0.0..=1.0).contains(&speed), "0 to 1")
 }
 
 fn check_gait(gait: &GaitSettings) -> Result<(), RobotError> {
