@@ -1,6 +1,21 @@
-//! CANopen over EtherCAT (CoE): data types, access rights, and SDO abort codes.
+//! CANopen over EtherCAT (CoE): messages, data types, access rights, and SDO abort codes.
 //!
 //! Sources: ETG.1000.6 (mailbox, SDO, SDO information), ETG.1020, and CiA 301 for abort codes.
+
+/// Type of CoE mails in the mailbox header.
+pub const MAIL: u8 = 3;
+
+/// Types of CoE messages, in the upper four bits of the CoE header.
+pub mod message {
+    /// Sent by a device unasked.
+    pub const EMERGENCY: u16 = 1;
+    /// Request of an SDO transfer, and the abort of one.
+    pub const SDO_REQUEST: u16 = 2;
+    /// Response of an SDO transfer.
+    pub const SDO_RESPONSE: u16 = 3;
+    /// Request and response of SDO information.
+    pub const SDO_INFORMATION: u16 = 8;
+}
 
 /// Data types of ETG.1020 that simulated devices use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,6 +69,8 @@ pub const SII_DATA: u16 = 0x0508;
 pub const FMMU: u16 = 0x0600;
 /// SyncManagers, 8 bytes each.
 pub const SYNC_MANAGER: u16 = 0x0800;
+/// "Mailbox full" in the status of a SyncManager, its byte 5 (ETG.1000.4, 6.7).
+pub const MAILBOX_FULL: u8 = 0x08;
 /// Receive times of the ports, latched by a write to the first one.
 pub const PORT_TIMES: u16 = 0x0900;
 /// System time, in ns.

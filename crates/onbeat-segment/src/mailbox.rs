@@ -5,11 +5,11 @@ use super::esc::{Esc, event};
 use super::firmware::{BOOT, Mailboxes};
 use super::foe::FileServer;
 use super::registers::word;
+use onbeat_ethercat::coe::MAIL as COE;
 
 /// Mailbox header: length, address, channel, and type with counter.
 const HEADER: usize = 6;
 const ERROR: u8 = 0;
-const COE: u8 = 3;
 const FOE: u8 = 4;
 /// Bytes of the FoE header.
 const FOE_HEADER: usize = 6;

@@ -10,7 +10,9 @@ use onbeat_rt::time::Instant;
 
 use super::image_shares::{ImageShare, image_shares};
 use onbeat_ethercat::layout::Layout;
-use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE};
+use onbeat_ethercat::registers::{
+    AL_STATUS, MAILBOX_FULL, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE,
+};
 
 /// Purposes of frames: the index within a cycle, from 1, or [`ACYCLIC`].
 // The index of each frame's first datagram says whose it is. 0 is what others use by default.
@@ -21,9 +23,6 @@ pub(super) const ACYCLIC: u8 = 0x80;
 pub(crate) const SCAN: u8 = 0xa0;
 /// Bytes left for process data in the frame that also carries clock, state and mailbox status.
 const MOST_WITH_STATUS: usize = LONGEST - 16 - 12 - (12 + 8) - (12 + 4) - (12 + 2) - (12 + 1);
-
-/// "Mailbox full" bit in the status of a SyncManager.
-pub(super) const MAILBOX_FULL: u8 = 0x08;
 
 #[derive(Clone, Debug)]
 struct CyclicFrame {

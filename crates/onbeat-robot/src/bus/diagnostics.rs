@@ -9,7 +9,7 @@ use onbeat_rt::frame::{self, LONGEST, Writer, word};
 
 use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::addresses::BusAddresses;
-use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
+use super::cyclic::{ACYCLIC, CycleReply, FrameClass};
 use super::device::{BusDevice, DeviceStage};
 use super::emergency::ReceivedEmergency;
 use super::event_queue::EventWriter;
@@ -25,6 +25,7 @@ use onbeat_ethercat::al::OP;
 use onbeat_ethercat::al_codes::WATCHDOG;
 use onbeat_ethercat::event::{EventKind, EventValues};
 use onbeat_ethercat::link_errors::LinkErrors;
+use onbeat_ethercat::registers::MAILBOX_FULL;
 
 /// Number of cycles in which AL states are read after the last problem.
 // One read may meet a change half done; a changed status is believed when it was read twice.

@@ -1,11 +1,8 @@
 //! Emergencies: mails that a device sends unasked (ETG.1000.6, 5.6.4).
 
+use onbeat_ethercat::coe::{self, message};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_rt::frame::word;
-
-/// CoE type in the mailbox header, and service of an emergency.
-const COE: u8 = 3;
-const EMERGENCY: u16 = 1;
 
 /// An emergency of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +18,9 @@ pub(super) struct ReceivedEmergency {
 impl ReceivedEmergency {
     /// Returns the emergency in a mail of the device at this position.
     pub(super) fn of_mail(device: u16, mail: &[u8]) -> Option<Self> {
-        let is_emergency =
-            mail.len() >= 16 && mail[5] & 0x0f == COE && word(mail, 6) >> 12 == EMERGENCY;
+        let is_emergency = mail.len() >= 16
+            && mail[5] & 0x0f == coe::MAIL
+            && word(mail, 6) >> 12 == message::EMERGENCY;
         is_emergency.then(|| Self { device, code: word(mail, 8), register: mail[10] })
     }
 

@@ -11,6 +11,8 @@
 use onbeat_rt::frame::word;
 
 use onbeat_control::{RequestFailure, SdoAction, SdoRequest};
+use onbeat_ethercat::coe::MAIL;
+use onbeat_ethercat::coe::message::{SDO_REQUEST, SDO_RESPONSE};
 use onbeat_ethercat::setup::ObjectValue;
 
 /// Maximum length of a value, in bytes.
@@ -21,10 +23,6 @@ const HEADERS: usize = 12;
 const WITH_SIZE: usize = HEADERS + 4;
 /// In a segment, the value follows the command byte.
 const IN_SEGMENT: usize = 9;
-/// CoE type in the mailbox header; SDO request and response in the CoE header.
-const COE: u8 = 3;
-const REQUEST: u16 = 2 << 12;
-const RESPONSE: u16 = 3;
 /// Cycles to wait for a response.
 // Writing a parameter into a drive's flash takes seconds.
 const TIMEOUT_CYCLES: u64 = 2_000;
@@ -163,8 +161,8 @@ impl SdoTransfer {
         mail.fill(0);
         let length = if self.in_segments { self.segment(mail) } else { self.first(mail) };
         mail[..2].copy_from_slice(&((length - 6) as u16).to_le_bytes());
-        mail[5] = COE | counter << 4;
-        mail[6..8].copy_from_slice(&REQUEST.to_le_bytes());
+        mail[5] = MAIL | counter << 4;
+        mail[6..8].copy_from_slice(&(SDO_REQUEST << 12).to_le_bytes());
     }
 
     fn first(&mut self, mail: &mut [u8]) -> usize {
@@ -212,15 +210,15 @@ impl SdoTransfer {
 
     /// Processes a mail of the device; returns `false` if it does not belong to this transfer.
     pub(crate) fn answer(&mut self, mail: &[u8], cycle: u64) -> bool {
-        if self.step != MailboxStep::Receive || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
+        if self.step != MailboxStep::Receive || mail.len() < WITH_SIZE || mail[5] & 0x0f != MAIL {
             return false;
         }
 
         let service = word(mail, 6) >> 12;
         let command = mail[8];
         // A device aborts with the service code of a request.
-        let is_abort = service == REQUEST >> 12 && command & 0xe0 == 0x80;
-        if service != RESPONSE && !is_abort {
+        let is_abort = service == SDO_REQUEST && command & 0xe0 == 0x80;
+        if service != SDO_RESPONSE && !is_abort {
             return false;
         }
 

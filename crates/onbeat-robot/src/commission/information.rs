@@ -1,15 +1,14 @@
 //! The dictionary of a device by SDO information (ETG.1000.6, 5.6.3).
 
 use onbeat_control::RequestFailure;
+use onbeat_ethercat::coe::MAIL;
+use onbeat_ethercat::coe::message::SDO_INFORMATION;
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::word;
 
 use super::error::CommissionError;
 use super::line::Line;
-use super::mail::COE;
 
-/// CoE type of SDO information, in the upper four bits of the CoE header.
-const INFORMATION: u16 = 8;
 /// Services; the reply has the next number.
 const LIST: u8 = 1;
 const OBJECT: u8 = 3;
@@ -150,15 +149,15 @@ impl<W: Wire> Line<'_, W> {
         (index, entry): (u16, u8),
     ) -> Result<Vec<u8>, CommissionError> {
         let boxes = self.boxes(place)?;
-        let mut body = (INFORMATION << 12).to_le_bytes().to_vec();
+        let mut body = (SDO_INFORMATION << 12).to_le_bytes().to_vec();
         body.extend_from_slice(&[service, 0, 0, 0]);
         body.extend_from_slice(data);
-        self.send_mail(place, boxes, COE, &body)?;
+        self.send_mail(place, boxes, MAIL, &body)?;
 
         let mut whole = Vec::new();
         for _ in 0..MOST_FRAGMENTS {
-            let reply = self.receive_mail(place, boxes, COE, |body| {
-                body.len() >= HEADER && word(body, 0) >> 12 == INFORMATION
+            let reply = self.receive_mail(place, boxes, MAIL, |body| {
+                body.len() >= HEADER && word(body, 0) >> 12 == SDO_INFORMATION
             })?;
             match reply[2] & !MORE {
                 ERROR if reply.len() >= HEADER + 4 => {

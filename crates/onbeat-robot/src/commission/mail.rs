@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use onbeat_ethercat::al::{BOOT, PREOP, STATE};
-use onbeat_ethercat::registers::SYNC_MANAGER;
+use onbeat_ethercat::coe::{self, message};
+use onbeat_ethercat::registers::{MAILBOX_FULL, SYNC_MANAGER};
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::word;
 
@@ -14,18 +15,13 @@ use super::state::name;
 /// Mailbox header: length, address, channel, and type with counter.
 pub(super) const HEADER: usize = 6;
 /// Types of mails.
-pub(super) const COE: u8 = 3;
 pub(super) const FOE: u8 = 4;
 const ERROR: u8 = 0;
-/// "Mailbox full" in the status of a SyncManager.
-const FULL: u8 = 0x08;
 /// Time for a reply, in ns, and interval of the looks.
 const REPLY_WITHIN_NS: u64 = 2_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Time after which a device has ignored the first mail to it, in ns.
 const IGNORED_AFTER_NS: u64 = 200_000_000;
-/// Emergencies have this CoE type.
-const EMERGENCY: u16 = 1;
 
 /// Mailboxes of a device: start and length, to and from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +87,7 @@ impl<W: Wire> Line<'_, W> {
     /// Takes a mail if there is one.
     fn take_mail(&mut self, place: u16, boxes: Boxes) -> Result<Option<Vec<u8>>, CommissionError> {
         let status = self.read(place, SYNC_MANAGER + 8 + 5, 1)?;
-        if status[0] & FULL == 0 {
+        if status[0] & MAILBOX_FULL == 0 {
             return Ok(None);
         }
         self.try_read(place, boxes.from.0, usize::from(boxes.from.1))
@@ -158,5 +154,5 @@ impl<W: Wire> Line<'_, W> {
 }
 
 fn is_emergency(kind: u8, body: &[u8]) -> bool {
-    kind == COE && body.len() >= 2 && word(body, 0) >> 12 == EMERGENCY
+    kind == coe::MAIL && body.len() >= 2 && word(body, 0) >> 12 == message::EMERGENCY
 }

@@ -1,11 +1,12 @@
 //! Objects of one device, by the transfers that a running bus uses.
 
 use onbeat_control::{RequestFailure, SdoAction, SdoRequest};
+use onbeat_ethercat::coe::MAIL;
 use onbeat_ethercat::wire::Wire;
 
 use super::error::CommissionError;
 use super::line::Line;
-use super::mail::{COE, HEADER};
+use super::mail::HEADER;
 use crate::bus::{MailboxStep, SdoTransfer};
 
 impl<W: Wire> Line<'_, W> {
@@ -29,14 +30,14 @@ impl<W: Wire> Line<'_, W> {
             let mut mail = vec![0; usize::from(boxes.to.1)];
             transfer.write(&mut mail, 0);
             let length = usize::from(u16::from_le_bytes([mail[0], mail[1]]));
-            self.send_mail(place, boxes, COE, &mail[HEADER..HEADER + length])?;
+            self.send_mail(place, boxes, MAIL, &mail[HEADER..HEADER + length])?;
             transfer.was_sent();
 
             let transfer = &mut transfer;
-            self.receive_mail(place, boxes, COE, |body| {
+            self.receive_mail(place, boxes, MAIL, |body| {
                 let mut mail = vec![0; HEADER + body.len().max(10)];
                 mail[..2].copy_from_slice(&(body.len() as u16).to_le_bytes());
-                mail[5] = COE;
+                mail[5] = MAIL;
                 mail[HEADER..HEADER + body.len()].copy_from_slice(body);
                 transfer.answer(&mail, 1)
             })?;

@@ -1,8 +1,7 @@
 //! SDO information: lists of objects and descriptions of objects and entries.
 
-use super::{Dictionary, abort, access};
+use super::{Dictionary, abort, access, message};
 
-const SDO_INFORMATION: u16 = 8;
 /// Operation codes.
 const LIST: u8 = 1;
 const LIST_REPLY: u8 = 2;
@@ -169,7 +168,7 @@ fn describe_entry(
 
 fn head(reply: &mut Vec<u8>, code: u8, mails_left: u16) {
     reply.clear();
-    reply.extend_from_slice(&(SDO_INFORMATION << 12).to_le_bytes());
+    reply.extend_from_slice(&(message::SDO_INFORMATION << 12).to_le_bytes());
     reply.push(code);
     reply.push(0);
     reply.extend_from_slice(&mails_left.to_le_bytes());

@@ -7,5 +7,5 @@ mod information;
 mod server;
 
 pub(crate) use dictionary::{Dictionary, EntryFormat, ObjectEntry, ValueSlot};
-pub(crate) use onbeat_ethercat::coe::{DataType, abort, access, details};
+pub(crate) use onbeat_ethercat::coe::{DataType, abort, access, details, message};
 pub(crate) use server::{SdoOutcome, SdoServer};

@@ -1,5 +1,6 @@
 //! SDO server: expedited, normal and segmented transfers of single entries, and complete access.
 
+use super::message::{SDO_INFORMATION, SDO_REQUEST, SDO_RESPONSE};
 use super::{Dictionary, ObjectEntry, abort, access, details, information};
 use onbeat_ethercat::al;
 
@@ -9,11 +10,6 @@ const DOWNLOAD: u8 = 1;
 const UPLOAD: u8 = 2;
 const UPLOAD_SEGMENT: u8 = 3;
 const ABORT: u8 = 4;
-
-/// Types of CoE messages.
-const SDO_REQUEST: u16 = 2;
-const SDO_RESPONSE: u16 = 3;
-const SDO_INFORMATION: u16 = 8;
 /// Largest object that can be transferred, in bytes.
 const LARGEST_OBJECT: usize = 4096;
 

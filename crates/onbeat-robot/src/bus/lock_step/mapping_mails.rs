@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use onbeat_ethercat::registers::SYNC_MANAGER;
+use onbeat_ethercat::coe::MAIL;
+use onbeat_ethercat::coe::message::SDO_REQUEST;
+use onbeat_ethercat::registers::{MAILBOX_FULL, SYNC_MANAGER};
 use onbeat_rt::frame::word;
 
 use super::LockStepAction;
@@ -12,13 +14,8 @@ use crate::bus::single_datagram::SingleDatagram;
 /// Status of the SyncManagers of the mailboxes, to and from the device.
 const TO_STATUS: u16 = SYNC_MANAGER + 5;
 const FROM_STATUS: u16 = SYNC_MANAGER + 8 + 5;
-/// Bit of that status: the mailbox is full (ETG.1000.4, 6.7).
-const FULL: u8 = 0x08;
 /// Command byte of an SDO upload request, without complete access (ETG.1000.6, 5.6.2).
 const UPLOAD: u8 = 0x40;
-/// CoE type in the mailbox header, and service of an SDO request.
-const COE: u8 = 3;
-const SDO_REQUEST: u16 = 2;
 
 /// Index and subindex of an object.
 pub(super) type ObjectAddress = (u16, u8);
@@ -63,7 +60,7 @@ impl MappingMails {
             // The mailbox to the device always reads as empty, so that ethercrab writes its request
             // without waiting.
             let is_full = read.register == FROM_STATUS && device.requested.is_some();
-            read.answer(frame, &[if is_full { FULL } else { 0 }], 1);
+            read.answer(frame, &[if is_full { MAILBOX_FULL } else { 0 }], 1);
             return LockStepAction::Answered;
         }
 
@@ -102,7 +99,7 @@ impl MappingMails {
 /// Returns the object that a mail requests, if it is the upload of one entry.
 fn upload(mail: &[u8]) -> Option<ObjectAddress> {
     let is_upload = mail.len() >= 12
-        && mail[5] & 0x0f == COE
+        && mail[5] & 0x0f == MAIL
         && word(mail, 6) >> 12 == SDO_REQUEST
         && mail[8] == UPLOAD;
     is_upload.then(|| (word(mail, 9), mail[11]))
@@ -130,7 +127,7 @@ mod tests {
 
     fn request_of(object: ObjectAddress) -> Vec<u8> {
         let mut mail = [0; 32];
-        (mail[0], mail[5], mail[7], mail[8]) = (10, COE, 0x20, UPLOAD);
+        (mail[0], mail[5], mail[7], mail[8]) = (10, MAIL, 0x20, UPLOAD);
         mail[9..11].copy_from_slice(&object.0.to_le_bytes());
         mail[11] = object.1;
         frame(Command::Fpwr, MAILBOX.to, &mail)
@@ -162,7 +159,8 @@ mod tests {
         assert_eq!(read(&mut mails, TO_STATUS, 1), (LockStepAction::Answered, 0));
 
         assert_eq!(send(&mut mails, ASSIGNMENT), LockStepAction::Answered);
-        assert_eq!(read(&mut mails, FROM_STATUS, 1), (LockStepAction::Answered, FULL));
+        let full = (LockStepAction::Answered, MAILBOX_FULL);
+        assert_eq!(read(&mut mails, FROM_STATUS, 1), full);
         assert_eq!(read(&mut mails, MAILBOX.from, 32), (LockStepAction::Answered, 0x77));
         assert_eq!(read(&mut mails, FROM_STATUS, 1), (LockStepAction::Answered, 0), "once");
     }
