@@ -16,6 +16,16 @@ use onbeat_ethercat::setup::ObjectValue;
 
 /// Maximum length of a recorded write, in bytes: an FMMU, or eight SyncManagers.
 const LONGEST: usize = 64;
+/// What the register areas have room for: sixteen FMMUs from 0x0600 on, sixteen SyncManagers from
+/// 0x0800 on. A device has fewer.
+const BLOCKS: usize = 16;
+/// Bytes of a SyncManager.
+const CHANNEL: usize = 8;
+/// Type of an FMMU that the MainDevice writes through.
+const WRITES: u8 = 2;
+/// Control byte of a SyncManager (ETG.1000.4): mode in bits 0 and 1, direction in bits 2 and 3.
+const MAILBOX: u8 = 2;
+const TO_DEVICE: u8 = 4;
 
 /// Returns whether a write to this register belongs to a device's configuration.
 fn is_kept(register: u16) -> bool {
@@ -71,7 +81,6 @@ pub(super) struct FmmuMark {
 impl FmmuMark {
     /// Finds the last FMMU in `script` that maps outputs, or else the last FMMU.
     pub(super) fn in_script(script: &[ConfigStep]) -> Option<Self> {
-        const WRITES: u8 = 2;
         let fmmus = || {
             let written = script.iter().rev().filter_map(ConfigStep::written);
             written.filter(|line| {
@@ -100,10 +109,6 @@ impl FmmuMark {
 /// One that begins with the area of a SyncManager and ends elsewhere would carry the outputs of one
 /// area into another.
 pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
-    // What the register areas have room for: sixteen FMMUs from 0x0600 on, sixteen SyncManagers
-    // from 0x0800 on. A device has fewer.
-    const BLOCKS: usize = 16;
-    const CHANNEL: usize = 8;
     let fmmus = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
     let channels = registers(script, SYNC_MANAGER, BLOCKS * CHANNEL);
     let area = |channel: &[u8]| (usize::from(word(channel, 0)), usize::from(word(channel, 2)));
@@ -133,8 +138,6 @@ pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
 /// this          FMMU 0: 3 bytes at 0x1100, FMMU 2: 3 bytes at 0x1200
 /// ```
 pub(super) fn fmmus_by_area(script: &[ConfigStep], fmmus: usize) -> Option<Vec<ConfigStep>> {
-    const BLOCKS: usize = 16;
-    const WRITES: u8 = 2;
     let memory = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
     let blocks: Vec<&[u8]> = memory.chunks(FMMU_BYTES).collect();
     let is_used = |number: &usize| blocks[*number][12] & 1 != 0;
@@ -171,14 +174,10 @@ pub(super) fn fmmus_by_area(script: &[ConfigStep], fmmus: usize) -> Option<Vec<C
 /// Returns the writes that enable SyncManagers with process data which a script leaves disabled:
 /// ethercrab takes the bit of the EEPROM, which for process data may have any value (ETG.2000).
 pub(super) fn enabled_areas(script: &[ConfigStep]) -> Vec<ConfigStep> {
-    const BLOCKS: usize = 16;
-    const CHANNEL: usize = 8;
-    const MAILBOX: u8 = 2;
     let channels = registers(script, SYNC_MANAGER, BLOCKS * CHANNEL);
-    let disabled = channels.chunks(CHANNEL).enumerate().filter(|(number, channel)| {
-        let is_mailbox = *number < 2 && channel[4] & 3 == MAILBOX;
-        channel[6] & 1 == 0 && word(channel, 2) > 0 && !is_mailbox
-    });
+    let all = channels.chunks(CHANNEL).enumerate();
+    let disabled =
+        all.filter(|(number, channel)| channel[6] & 1 == 0 && has_process_data(*number, channel));
     let enable = |(number, channel): (usize, &[u8])| {
         let register = SYNC_MANAGER + (number * CHANNEL) as u16;
         let mut bytes = channel.to_vec();
@@ -188,19 +187,18 @@ pub(super) fn enabled_areas(script: &[ConfigStep]) -> Vec<ConfigStep> {
     disabled.map(enable).collect()
 }
 
+/// Returns whether a SyncManager has an area of process data, enabled or not.
+fn has_process_data(number: usize, channel: &[u8]) -> bool {
+    let is_mailbox = number < 2 && channel[4] & 3 == MAILBOX;
+    word(channel, 2) > 0 && !is_mailbox
+}
+
 /// Returns start and length of the process data areas of one direction, by SyncManager.
 fn areas_of(script: &[ConfigStep], is_outputs: bool) -> Vec<(u16, u16)> {
-    const BLOCKS: usize = 16;
-    const CHANNEL: usize = 8;
-    /// Control byte (ETG.1000.4): mode in bits 0 and 1, direction in bits 2 and 3.
-    const MAILBOX: u8 = 2;
-    const TO_DEVICE: u8 = 4;
     let channels = registers(script, SYNC_MANAGER, BLOCKS * CHANNEL);
     let of_direction = channels.chunks(CHANNEL).enumerate().filter(|(number, channel)| {
-        let is_mailbox = *number < 2 && channel[4] & 3 == MAILBOX;
         channel[6] & 1 != 0
-            && word(channel, 2) > 0
-            && !is_mailbox
+            && has_process_data(*number, channel)
             && (channel[4] & 0x0c == TO_DEVICE) == is_outputs
     });
     of_direction.map(|(_, channel)| (word(channel, 0), word(channel, 2))).collect()
@@ -208,8 +206,6 @@ fn areas_of(script: &[ConfigStep], is_outputs: bool) -> Vec<(u16, u16)> {
 
 /// Returns the first logical address to which a script maps outputs; `None` without outputs.
 pub(super) fn first_output_address(script: &[ConfigStep]) -> Option<u32> {
-    const BLOCKS: usize = 16;
-    const WRITES: u8 = 2;
     let fmmus = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
     let outputs = fmmus
         .chunks(FMMU_BYTES)
