@@ -383,9 +383,7 @@ fn ring<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
 /// hands both to the observer.
 struct SessionFollower<'s> {
     file: &'s RobotFile,
-    seen: Consumer<'s, RobotSnapshot>,
-    robot_events: Consumer<'s, RobotEvent>,
-    bus_events: Consumer<'s, Event>,
+    rings: FollowerRings<'s>,
     windows: WindowRecorder,
     /// Of each device, by position.
     alarms: Vec<DeviceAlarms>,
@@ -411,12 +409,9 @@ impl<'s> SessionFollower<'s> {
         rings: FollowerRings<'s>,
         windows: WindowRecorder,
     ) -> Self {
-        let FollowerRings { seen, robot_events, bus_events } = rings;
         Self {
             file,
-            seen,
-            robot_events,
-            bus_events,
+            rings,
             windows,
             alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
             noted: now,
@@ -429,12 +424,12 @@ impl<'s> SessionFollower<'s> {
     fn look(&mut self, now: Instant, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
         let RobotFile { layout, robot, .. } = self.file;
         self.windows.record(recorder);
-        while let Some(event) = self.robot_events.pop() {
+        while let Some(event) = self.rings.robot_events.pop() {
             let joint = robot.joints.get(usize::from(event.joint)).map_or("", |joint| &joint.name);
             record(&event.on_bus(&[]), joint, recorder, observer);
         }
 
-        while let Some(event) = self.bus_events.pop() {
+        while let Some(event) = self.rings.bus_events.pop() {
             let device =
                 layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
             record(&event, device, recorder, observer);
@@ -445,10 +440,10 @@ impl<'s> SessionFollower<'s> {
 
         // The rings count what they could not take. An account of events without them would look
         // whole.
-        let lost = self.robot_events.lost() + self.bus_events.lost();
+        let lost = self.rings.robot_events.lost() + self.rings.bus_events.lost();
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         // The newest of those that waited: a slow terminal skips, it does not lag.
-        let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
+        let Some(seen) = std::iter::from_fn(|| self.rings.seen.pop()).last() else { return };
         self.show(&seen, recorder, observer);
         if now.ns_since(self.noted) >= DEVICES_EVERY_NS {
             self.note_devices(now, recorder);
