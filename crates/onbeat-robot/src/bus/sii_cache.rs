@@ -231,18 +231,10 @@ mod tests {
     use onbeat_rt::frame::Writer;
 
     use super::*;
+    use crate::bus::single_datagram::frame;
 
     const FIRST: u16 = 0x1000;
     const SECOND: u16 = 0x1001;
-
-    fn frame(command: Command, address: u32, data: &[u8]) -> Vec<u8> {
-        let mut buffer = vec![0; 1514];
-        let mut writer = Writer::new(&mut buffer, 0x10);
-        writer.push_data(command, address, data);
-        let length = writer.finish();
-        buffer.truncate(length);
-        buffer
-    }
 
     fn read(station: u16, word_address: u8) -> Vec<u8> {
         frame(Command::Fpwr, register(station, SII_CONTROL), &[0, 1, word_address, 0, 0, 0])

@@ -55,3 +55,14 @@ impl SingleDatagram {
         frame[end..end + 2].copy_from_slice(&counter.to_le_bytes());
     }
 }
+
+/// Returns a frame with one datagram.
+#[cfg(test)]
+pub(super) fn frame(command: onbeat_rt::frame::Command, address: u32, data: &[u8]) -> Vec<u8> {
+    let mut buffer = vec![0; onbeat_rt::frame::LONGEST];
+    let mut writer = onbeat_rt::frame::Writer::new(&mut buffer, 0);
+    writer.push_data(command, address, data);
+    let length = writer.finish();
+    buffer.truncate(length);
+    buffer
+}

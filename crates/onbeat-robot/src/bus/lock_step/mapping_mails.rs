@@ -107,34 +107,26 @@ fn upload(mail: &[u8]) -> Option<ObjectAddress> {
 
 #[cfg(test)]
 mod tests {
-    use onbeat_rt::frame::{Command, LONGEST, Writer, register};
+    use onbeat_rt::frame::{Command, register};
 
     use super::*;
+    use crate::bus::single_datagram::frame;
 
     const STATION: u16 = 0x4001;
     const MAILBOX: MailboxLayout =
         MailboxLayout { to: 0x1000, to_bytes: 32, from: 0x1080, bytes: 32 };
     const ASSIGNMENT: ObjectAddress = (0x1c12, 0);
 
-    fn frame(command: Command, at: u16, data: &[u8]) -> Vec<u8> {
-        let mut buffer = vec![0; LONGEST];
-        let mut writer = Writer::new(&mut buffer, 0);
-        writer.push_data(command, register(STATION, at), data);
-        let length = writer.finish();
-        buffer.truncate(length);
-        buffer
-    }
-
     fn request_of(object: ObjectAddress) -> Vec<u8> {
         let mut mail = [0; 32];
         (mail[0], mail[5], mail[7], mail[8]) = (10, MAIL, 0x20, UPLOAD);
         mail[9..11].copy_from_slice(&object.0.to_le_bytes());
         mail[11] = object.1;
-        frame(Command::Fpwr, MAILBOX.to, &mail)
+        frame(Command::Fpwr, register(STATION, MAILBOX.to), &mail)
     }
 
     fn read(mails: &mut MappingMails, at: u16, length: usize) -> (LockStepAction, u8) {
-        let mut frame = frame(Command::Fprd, at, &vec![0; length]);
+        let mut frame = frame(Command::Fprd, register(STATION, at), &vec![0; length]);
         let datagram = SingleDatagram::in_frame(&frame).unwrap();
         let action = mails.read(datagram, &mut frame);
         (action, datagram.data(&frame)[0])

@@ -314,18 +314,10 @@ mod tests {
     use onbeat_rt::frame::{LONGEST, Writer, position, register};
 
     use super::*;
+    use crate::bus::single_datagram::frame;
 
     const FIRST: u16 = 0x4000;
     const SECOND: u16 = 0x4001;
-
-    fn frame(command: Command, address: u32, data: &[u8]) -> Vec<u8> {
-        let mut buffer = vec![0; LONGEST];
-        let mut writer = Writer::new(&mut buffer, 0);
-        writer.push_data(command, address, data);
-        let length = writer.finish();
-        buffer.truncate(length);
-        buffer
-    }
 
     fn write(step: &mut LockStep, station: u16, at: u16, data: &[u8]) -> LockStepAction {
         step.intercept(&mut frame(Command::Fpwr, register(station, at), data))
