@@ -42,10 +42,7 @@ impl PageServer {
     /// [`LiveViewError`].
     pub fn open<S: ViewSource>(plan: PageServerPlan, source: S) -> Result<Self, LiveViewError> {
         let PageServerPlan { port, page, avoid_cpu, limits } = plan;
-        let (port, listeners) = listen(port).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => LiveViewError::PortInUse { port },
-            _ => LiveViewError::Listen { port, source },
-        })?;
+        let (port, listeners) = listen(port).map_err(|why| not_listening(port, why))?;
 
         let control = Arc::new(ViewControl::default());
         let server = ViewServer {
@@ -107,12 +104,13 @@ impl Drop for PageServer {
 /// # Errors
 /// [`LiveViewError`].
 pub fn check_port(port: u16) -> Result<(), LiveViewError> {
-    match listen(port) {
-        Ok(_) => Ok(()),
-        Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
-            Err(LiveViewError::PortInUse { port })
-        }
-        Err(source) => Err(LiveViewError::Listen { port, source }),
+    listen(port).map(drop).map_err(|why| not_listening(port, why))
+}
+
+fn not_listening(port: u16, source: io::Error) -> LiveViewError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => LiveViewError::PortInUse { port },
+        _ => LiveViewError::Listen { port, source },
     }
 }
 

@@ -305,21 +305,17 @@ impl<S: ViewSource> ViewServer<S> {
 pub(super) fn listen(port: u16) -> io::Result<(u16, Vec<TcpListener>)> {
     /// Attempts to find a port that is free on both addresses.
     const ATTEMPTS: u32 = 16;
-    for attempt in 1.. {
+    for _ in 0..ATTEMPTS {
         // The loopback alone: whoever is on the network has no view of a robot, and no way to it.
         let first = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port))?;
         let taken = first.local_addr()?.port();
         let mut listeners = vec![first];
         match TcpListener::bind((std::net::Ipv6Addr::LOCALHOST, taken)) {
             Ok(second) => listeners.push(second),
-            Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
-                // A port that was chosen by the system may be taken on the other protocol: another
-                // one is tried.
-                if port != 0 || attempt == ATTEMPTS {
-                    return Err(why);
-                }
-                continue;
-            }
+            // A port that was chosen by the system may be taken on the other protocol: another one
+            // is tried.
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse && port == 0 => continue,
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse => return Err(why),
             // A machine without IPv6.
             Err(_) => {}
         }
