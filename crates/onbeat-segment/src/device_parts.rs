@@ -4,32 +4,17 @@ use super::coe::{DataType, Dictionary, EntryFormat, access};
 use super::device::Model;
 use super::eeprom::SiiEeprom;
 use super::esc::{Esc, EscSettings};
-use super::firmware::{Firmware, FirmwareSetup, Mailboxes, ProcessDataArea};
-use super::sii_contents::{PdoListing, SiiContents, SiiIdentity};
+use super::firmware::{Firmware, FirmwareSetup, ProcessDataArea};
+use super::sii_contents::{SiiContents, SiiIdentity};
 use super::subdevice::SubDevice;
-use onbeat_ethercat::esi::{DcMode, SyncManagerEntry};
 
 pub(crate) struct DeviceParts {
-    pub(crate) identity: SiiIdentity,
-    /// Name in the EEPROM.
-    pub(crate) name: String,
-    pub(crate) order: String,
+    /// The lengths of process data in its SyncManagers are set from the mapping.
+    pub(crate) sii: SiiContents,
     pub(crate) objects: Dictionary,
     pub(crate) model: Model,
-    pub(crate) mailboxes: Option<Mailboxes>,
     pub(crate) outputs: ProcessDataArea,
     pub(crate) inputs: ProcessDataArea,
-    /// SyncManagers; the lengths of process data are set from the mapping.
-    pub(crate) sync_managers: Vec<SyncManagerEntry>,
-    pub(crate) fmmus: Vec<u8>,
-    /// PDOs of the outputs and of the inputs.
-    pub(crate) pdos: [Vec<PdoListing>; 2],
-    pub(crate) clock: Vec<DcMode>,
-    /// Physical ports, four bits each.
-    pub(crate) port_kinds: u16,
-    pub(crate) configuration: [u8; 14],
-    pub(crate) bootstrap: [u16; 4],
-    pub(crate) eeprom_bytes: usize,
 }
 
 /// Properties of an individual device that are not in its EEPROM.
@@ -47,49 +32,34 @@ pub(crate) struct DeviceInstance<'n> {
 }
 
 impl DeviceParts {
-    pub(crate) fn assemble(mut self, instance: &DeviceInstance<'_>) -> SubDevice {
-        self.objects.sort();
+    pub(crate) fn assemble(self, instance: &DeviceInstance<'_>) -> SubDevice {
+        let Self { mut sii, mut objects, model, outputs, inputs } = self;
+        objects.sort();
         let setup = FirmwareSetup {
-            mailboxes: self.mailboxes,
-            outputs: self.outputs,
-            inputs: self.inputs,
+            mailboxes: sii.mailboxes,
+            outputs,
+            inputs,
             state_ns: instance.state_ns,
             delay_ns: instance.delay_ns,
             needs_outputs: instance.needs_outputs,
             needs_eeprom: instance.needs_eeprom,
             device_id: instance.device_id,
-            clock_modes: self.clock.clone(),
+            clock_modes: sii.clock.clone(),
         };
 
-        let firmware = Firmware::new(setup, self.objects, self.model);
+        let firmware = Firmware::new(setup, objects, model);
         for (data, map) in [
             (&firmware.setup.outputs, &firmware.outputs),
             (&firmware.setup.inputs, &firmware.inputs),
         ] {
             for (area, bytes) in data.areas.iter().zip(map.area_bytes()) {
-                if let Some(sync_manager) = self.sync_managers.get_mut(area.channel) {
+                if let Some(sync_manager) = sii.sync_managers.get_mut(area.channel) {
                     sync_manager.length = bytes;
                 }
             }
         }
 
-        let contents = SiiContents {
-            identity: self.identity,
-            name: &self.name,
-            order: &self.order,
-            configuration: self.configuration,
-            bootstrap: self.bootstrap,
-            mailboxes: self.mailboxes,
-            sync_managers: &self.sync_managers,
-            fmmus: &self.fmmus,
-            objects: &firmware.objects,
-            pdos: [&self.pdos[0], &self.pdos[1]],
-            clock: &self.clock,
-            ports: self.port_kinds,
-            size: self.eeprom_bytes,
-        };
-
-        let eeprom = SiiEeprom::new(contents.image(), instance.eeprom_ns);
+        let eeprom = SiiEeprom::new(sii.image(&firmware.objects), instance.eeprom_ns);
         let mut esc = Esc::new(&instance.esc_settings, eeprom);
         esc.set_deactivated(0, true, true);
         SubDevice { esc, firmware: Box::new(firmware), name: instance.name.into(), powered: true }
@@ -127,11 +97,9 @@ pub(crate) fn common_objects(
         objects.entry(name, DataType::U32, access::READ, &number.to_le_bytes());
     }
 
-    objects.object(0x1c00, "SyncManager types");
-    objects.entry("Entries", DataType::U8, access::READ, &[usages.len() as u8]);
-    for (number, &usage) in (1..).zip(usages) {
-        objects.entry(&format!("SyncManager {number}"), DataType::U8, access::READ, &[usage]);
-    }
+    let usages: Vec<u32> = usages.iter().map(|usage| u32::from(*usage)).collect();
+    let entry = ("SyncManager", DataType::U8, access::READ);
+    objects.list((0x1c00, "SyncManager types"), entry, &usages, usages.len());
 
     for (index, name) in [(0x1c32, "Output synchronization"), (0x1c33, "Input synchronization")] {
         if objects.has(index) {

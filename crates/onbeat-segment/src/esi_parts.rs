@@ -13,7 +13,7 @@ use crate::device::{Drive, DriveSettings, Io, Model};
 use crate::device_parts::{DeviceParts, common_objects};
 use crate::firmware::{Mailboxes, ProcessDataArea};
 use crate::process_data::{AssignedArea, AssignmentRules, USUAL_VALUES};
-use crate::sii_contents::{PdoListing, SiiIdentity};
+use crate::sii_contents::{PdoListing, SiiContents, SiiIdentity};
 
 /// Number of entries of a PDO that a MainDevice can configure.
 const CONFIGURABLE_ENTRIES: usize = 16;
@@ -58,24 +58,21 @@ pub(crate) fn parts(
     };
 
     let [outputs, inputs] = [0, 1].map(|direction| area(esi, direction, &without_value));
-    Ok(DeviceParts {
+    let sii = SiiContents {
         identity,
         name: esi.name.clone(),
         order: esi.order.clone(),
-        model,
+        configuration: esi.configuration,
+        bootstrap: esi.bootstrap,
         mailboxes: mailboxes(esi),
-        outputs,
-        inputs,
         sync_managers: esi.sync_managers.clone(),
         fmmus: esi.fmmus.clone(),
         pdos: esi.pdos.each_ref().map(|pdos| pdos.iter().map(pdo_listing).collect()),
         clock: esi.clock.clone(),
-        port_kinds: esi.port_kinds,
-        configuration: esi.configuration,
-        bootstrap: esi.bootstrap,
-        eeprom_bytes: esi.eeprom_bytes,
-        objects,
-    })
+        ports: esi.port_kinds,
+        size: esi.eeprom_bytes,
+    };
+    Ok(DeviceParts { sii, objects, model, outputs, inputs })
 }
 
 fn mailboxes(esi: &EsiDevice) -> Option<Mailboxes> {
@@ -246,18 +243,9 @@ fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
         for pdo in pdos {
             let free = !pdo.fixed && esi.coe & details::PDO_CONFIGURATION != 0;
             let right = if free { right(details::PDO_CONFIGURATION) } else { access::READ };
-            objects.object(pdo.index, &pdo.name);
-            objects.entry("Entries", DataType::U8, right, &[pdo.entries.len() as u8]);
             let room = if free { CONFIGURABLE_ENTRIES } else { 0 }.max(pdo.entries.len());
-            for number in 0..room {
-                let value = pdo.entries.get(number).map_or(0, mapping_word);
-                objects.entry(
-                    &format!("Entry {}", number + 1),
-                    DataType::U32,
-                    right,
-                    &value.to_le_bytes(),
-                );
-            }
+            let values: Vec<u32> = pdo.entries.iter().map(mapping_word).collect();
+            objects.list((pdo.index, &pdo.name), ("Entry", DataType::U32, right), &values, room);
         }
 
         let right = right(details::PDO_ASSIGN);
@@ -275,17 +263,12 @@ fn add_assignment(
     right: u16,
 ) {
     let pdos = &esi.pdos[direction];
-    let assigned: Vec<u16> =
-        pdos.iter().filter(|pdo| pdo.sync_manager == Some(channel)).map(|pdo| pdo.index).collect();
-    objects.object(
-        ASSIGNMENT + u16::from(channel),
-        if direction == 0 { "Outputs assigned" } else { "Inputs assigned" },
-    );
-    objects.entry("Entries", DataType::U8, right, &[assigned.len().min(254) as u8]);
-    for number in 0..pdos.len().clamp(4, 254) {
-        let index = assigned.get(number).copied().unwrap_or(0);
-        objects.entry(&format!("PDO {}", number + 1), DataType::U16, right, &index.to_le_bytes());
-    }
+    let assigned = pdos.iter().filter(|pdo| pdo.sync_manager == Some(channel)).take(254);
+    let assigned: Vec<u32> = assigned.map(|pdo| u32::from(pdo.index)).collect();
+    let name = if direction == 0 { "Outputs assigned" } else { "Inputs assigned" };
+    let entry = ("PDO", DataType::U16, right);
+    let room = pdos.len().clamp(4, 254);
+    objects.list((ASSIGNMENT + u16::from(channel), name), entry, &assigned, room);
 }
 
 fn io(esi: &EsiDevice, objects: &Dictionary, without_value: &BTreeSet<u32>, loop_back: bool) -> Io {

@@ -20,7 +20,7 @@ use super::process_data::{
     AssignedArea, AssignmentRules, INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT, USUAL_VALUES,
 };
 use super::segment::Segment;
-use super::sii_contents::{PdoListing, SiiIdentity};
+use super::sii_contents::{PdoListing, SiiContents, SiiIdentity};
 use super::subdevice::SubDevice;
 
 /// The PDOs of outputs and inputs.
@@ -175,14 +175,13 @@ fn type_parts(
         if data.values.is_empty() { Vec::new() } else { vec![one] }
     };
 
-    Ok(DeviceParts {
+    let sii = SiiContents {
         identity,
         name: device.name.to_owned(),
         order: kind_name.to_owned(),
-        model,
+        configuration: DEFAULT_CONFIGURATION,
+        bootstrap: boot,
         mailboxes,
-        outputs: area(first, OUTPUTS_AT, OUTPUT_ASSIGNMENT),
-        inputs: area(first + 1, INPUTS_AT, INPUT_ASSIGNMENT),
         sync_managers: sync_managers(has_data, mailbox),
         fmmus: if has_data { &[1, 2, 3][..] } else { &[3] }[..]
             .iter()
@@ -194,12 +193,12 @@ fn type_parts(
             listed(INPUT_PDO, first + 1, &device.inputs),
         ],
         clock: if kind.clock.unwrap_or(true) { default_modes() } else { Vec::new() },
-        port_kinds: (0..kind.ports.unwrap_or(2)).fold(0u16, |ports, port| ports | 1 << (4 * port)),
-        configuration: DEFAULT_CONFIGURATION,
-        bootstrap: boot,
-        eeprom_bytes: EEPROM_BYTES,
-        objects,
-    })
+        ports: (0..kind.ports.unwrap_or(2)).fold(0u16, |ports, port| ports | 1 << (4 * port)),
+        size: EEPROM_BYTES,
+    };
+    let outputs = area(first, OUTPUTS_AT, OUTPUT_ASSIGNMENT);
+    let inputs = area(first + 1, INPUTS_AT, INPUT_ASSIGNMENT);
+    Ok(DeviceParts { sii, objects, model, outputs, inputs })
 }
 
 /// Returns the default operation modes: SM-synchronous and DC-synchronous with SYNC0.
@@ -215,42 +214,17 @@ fn default_modes() -> Vec<DcMode> {
 
 /// Returns the SyncManagers for the EEPROM; the lengths of process data are set later.
 fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
-    let mut sync_managers = Vec::new();
-    if mailbox > 0 {
-        sync_managers.push(SyncManagerEntry {
-            start: MAILBOX_AT,
-            length: mailbox,
-            control: CONTROLS[0],
-            usage: 1,
-            enabled: true,
-        });
-        sync_managers.push(SyncManagerEntry {
-            start: MAILBOX_AT + mailbox,
-            length: mailbox,
-            control: CONTROLS[1],
-            usage: 2,
-            enabled: true,
-        });
-    }
-
-    if has_data {
-        sync_managers.push(SyncManagerEntry {
-            start: OUTPUTS_AT,
-            length: 0,
-            control: CONTROLS[2],
-            usage: 3,
-            enabled: false,
-        });
-        sync_managers.push(SyncManagerEntry {
-            start: INPUTS_AT,
-            length: 0,
-            control: CONTROLS[3],
-            usage: 4,
-            enabled: false,
-        });
-    }
-
-    sync_managers
+    let areas =
+        [(MAILBOX_AT, mailbox), (MAILBOX_AT + mailbox, mailbox), (OUTPUTS_AT, 0), (INPUTS_AT, 0)];
+    let all = (1..).zip(areas.into_iter().zip(CONTROLS));
+    let all = all.map(|(usage, ((start, length), control))| SyncManagerEntry {
+        start,
+        length,
+        control,
+        usage,
+        enabled: usage <= 2,
+    });
+    all.filter(|entry| if entry.usage <= 2 { mailbox > 0 } else { has_data }).collect()
 }
 
 fn model(objects: &mut Dictionary, word: DeviceKind, kind: &TypeTable, seed: u64) -> Model {
@@ -307,23 +281,9 @@ fn map(objects: &mut Dictionary, pdo: u16, assignment: u16, data: &ProcessData) 
     let entries: Vec<u32> = data.values.iter().map(entry).collect();
     let right = access::READ | access::WRITE_PREOP;
     let name = if pdo < 0x1a00 { "Outputs" } else { "Inputs" };
-    objects.object(pdo, name);
-    objects.entry("Entries", DataType::U8, right, &[entries.len() as u8]);
+    objects.list((pdo, name), ("Entry", DataType::U32, right), &entries, entries.len().max(16));
 
-    for number in 0..entries.len().max(16) {
-        let entry = entries.get(number).copied().unwrap_or_default();
-        objects.entry(&format!("Entry {}", number + 1), DataType::U32, right, &entry.to_le_bytes());
-    }
-
-    objects.object(assignment, &format!("{name} assigned"));
-    objects.entry("Entries", DataType::U8, right, &[u8::from(!entries.is_empty())]);
-    for number in 0..4u16 {
-        let assigned = if number == 0 && !entries.is_empty() { pdo } else { 0 };
-        objects.entry(
-            &format!("PDO {}", number + 1),
-            DataType::U16,
-            right,
-            &assigned.to_le_bytes(),
-        );
-    }
+    let assigned = &[u32::from(pdo)][..usize::from(!entries.is_empty())];
+    let name = format!("{name} assigned");
+    objects.list((assignment, &name), ("PDO", DataType::U16, right), assigned, 4);
 }

@@ -37,22 +37,21 @@ impl PdoListing {
 }
 
 /// Contents of the EEPROM.
-pub(crate) struct SiiContents<'c> {
+pub(crate) struct SiiContents {
     pub(crate) identity: SiiIdentity,
-    pub(crate) name: &'c str,
-    pub(crate) order: &'c str,
+    pub(crate) name: String,
+    pub(crate) order: String,
     /// Configuration area, without alias and checksum.
     pub(crate) configuration: [u8; 14],
     /// Bootstrap mailboxes: start and length of the receive mailbox, then of the send mailbox.
     pub(crate) bootstrap: [u16; 4],
     pub(crate) mailboxes: Option<Mailboxes>,
-    pub(crate) sync_managers: &'c [SyncManagerEntry],
-    pub(crate) fmmus: &'c [u8],
-    pub(crate) objects: &'c Dictionary,
+    pub(crate) sync_managers: Vec<SyncManagerEntry>,
+    pub(crate) fmmus: Vec<u8>,
     /// PDOs of the outputs and of the inputs.
-    pub(crate) pdos: [&'c [PdoListing]; 2],
+    pub(crate) pdos: [Vec<PdoListing>; 2],
     /// Operation modes of the distributed clock; empty without one.
-    pub(crate) clock: &'c [DcMode],
+    pub(crate) clock: Vec<DcMode>,
     /// Physical ports, four bits each.
     pub(crate) ports: u16,
     /// Size of the chip in bytes; it is larger if the contents need it.
@@ -98,16 +97,16 @@ impl<'c> SiiWriter<'c> {
     }
 }
 
-impl SiiContents<'_> {
-    /// Returns the bytes of the chip.
-    pub(crate) fn image(&self) -> Vec<u8> {
+impl SiiContents {
+    /// Returns the bytes of the chip of a device with these objects.
+    pub(crate) fn image(&self, objects: &Dictionary) -> Vec<u8> {
         let mut writer = SiiWriter { bytes: self.fixed_part(), strings: Vec::new() };
-        let order = writer.string(self.order);
-        let name = writer.string(self.name);
+        let order = writer.string(&self.order);
+        let name = writer.string(&self.name);
         let general = self.general(order, name);
-        let outputs = self.pdos(&mut writer, self.pdos[0]);
-        let inputs = self.pdos(&mut writer, self.pdos[1]);
-        let clock = clock(&mut writer, self.clock);
+        let outputs = pdos(&mut writer, objects, &self.pdos[0]);
+        let inputs = pdos(&mut writer, objects, &self.pdos[1]);
+        let clock = clock(&mut writer, &self.clock);
         let mut strings = vec![writer.strings.len() as u8];
         for string in &writer.strings {
             strings.push(string.len() as u8);
@@ -116,7 +115,7 @@ impl SiiContents<'_> {
 
         writer.category(10, &strings);
         writer.category(30, &general);
-        writer.category(40, self.fmmus);
+        writer.category(40, &self.fmmus);
         writer.category(41, &self.sync_managers());
         writer.category(50, &inputs);
         writer.category(51, &outputs);
@@ -176,45 +175,50 @@ impl SiiContents<'_> {
         };
         self.sync_managers.iter().flat_map(encode).collect()
     }
+}
 
-    fn pdos<'w>(&'w self, writer: &mut SiiWriter<'w>, listings: &[PdoListing]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for listing in listings {
-            let Some(pdo) = self.objects.find(listing.index) else { continue };
-            let entries = self.objects.entries_of(pdo);
-            let count = self.objects.u8(entries[0].slot);
-            let [low, high] = listing.index.to_le_bytes();
-            let [flags_low, flags_high] = listing.flags.to_le_bytes();
-            let name = writer.string(&pdo.name);
-            bytes.extend_from_slice(&[
-                low,
-                high,
-                count,
-                listing.channel,
-                0,
-                name,
-                flags_low,
-                flags_high,
-            ]);
+/// Encodes PDOs, with the entries of their objects.
+fn pdos<'w>(
+    writer: &mut SiiWriter<'w>,
+    objects: &'w Dictionary,
+    listings: &[PdoListing],
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for listing in listings {
+        let Some(pdo) = objects.find(listing.index) else { continue };
+        let entries = objects.entries_of(pdo);
+        let count = objects.u8(entries[0].slot);
+        let [low, high] = listing.index.to_le_bytes();
+        let [flags_low, flags_high] = listing.flags.to_le_bytes();
+        let name = writer.string(&pdo.name);
+        bytes.extend_from_slice(&[
+            low,
+            high,
+            count,
+            listing.channel,
+            0,
+            name,
+            flags_low,
+            flags_high,
+        ]);
 
-            for entry in &entries[1..=usize::from(count)] {
-                bytes.extend_from_slice(&self.pdo_entry(writer, self.objects.u32(entry.slot)));
-            }
+        for entry in &entries[1..=usize::from(count)] {
+            bytes.extend_from_slice(&pdo_entry(writer, objects, objects.u32(entry.slot)));
         }
-
-        bytes
     }
 
-    fn pdo_entry<'w>(&'w self, writer: &mut SiiWriter<'w>, mapped: u32) -> [u8; 8] {
-        let index = (mapped >> 16) as u16;
-        let subindex = (mapped >> 8) as u8;
-        let bits = mapped as u8;
-        let [low, high] = index.to_le_bytes();
-        let entry = self.objects.lookup(index, subindex).ok();
-        let name = entry.map_or(0, |entry| writer.string(&entry.name));
-        let kind = entry.map_or(0, |entry| entry.kind.number() as u8);
-        [low, high, subindex, name, kind, bits, 0, 0]
-    }
+    bytes
+}
+
+fn pdo_entry<'w>(writer: &mut SiiWriter<'w>, objects: &'w Dictionary, mapped: u32) -> [u8; 8] {
+    let index = (mapped >> 16) as u16;
+    let subindex = (mapped >> 8) as u8;
+    let bits = mapped as u8;
+    let [low, high] = index.to_le_bytes();
+    let entry = objects.lookup(index, subindex).ok();
+    let name = entry.map_or(0, |entry| writer.string(&entry.name));
+    let kind = entry.map_or(0, |entry| entry.kind.number() as u8);
+    [low, high, subindex, name, kind, bits, 0, 0]
 }
 
 /// Encodes the operation modes of distributed clocks.

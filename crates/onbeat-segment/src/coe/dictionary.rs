@@ -162,6 +162,23 @@ impl Dictionary {
         self.objects.push(Object { index, name: name.to_owned(), first, entries: 0 });
     }
 
+    /// Adds the object of a list: its length as entry 0, then `room` entries with numbered names;
+    /// those after the values are 0.
+    pub(crate) fn list(
+        &mut self,
+        (index, name): (u16, &str),
+        (entry, kind, access): (&str, DataType, u16),
+        values: &[u32],
+        room: usize,
+    ) {
+        self.object(index, name);
+        self.entry("Entries", DataType::U8, access, &[values.len() as u8]);
+        for number in 0..room {
+            let value = values.get(number).copied().unwrap_or(0);
+            self.entry(&format!("{entry} {}", number + 1), kind, access, &value.to_le_bytes());
+        }
+    }
+
     /// Adds an entry to the object begun last.
     pub(crate) fn entry(
         &mut self,
