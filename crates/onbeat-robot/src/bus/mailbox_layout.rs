@@ -10,11 +10,11 @@ const SHORTEST_MAIL: usize = 24;
 
 /// Addresses and lengths of a device's mailboxes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MailboxLayout {
-    pub(super) to: u16,
-    pub(super) to_bytes: u16,
-    pub(super) from: u16,
-    pub(super) bytes: u16,
+pub(crate) struct MailboxLayout {
+    pub(crate) to: u16,
+    pub(crate) to_bytes: u16,
+    pub(crate) from: u16,
+    pub(crate) bytes: u16,
 }
 
 impl MailboxLayout {

@@ -64,6 +64,7 @@ pub use addresses::MOST_DEVICES;
 pub(crate) use cyclic::SCAN;
 pub use error::{BusError, RunningBus, Unready};
 pub(crate) use frame_exchange::FrameExchange;
+pub(crate) use mailbox_layout::MailboxLayout;
 pub use main_device::Bus;
 pub use onbeat_ethercat::wire::{Packets, Wire};
 pub use onbeat_segment::InProcess;

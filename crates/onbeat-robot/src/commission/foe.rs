@@ -7,7 +7,8 @@ use onbeat_rt::frame::word;
 
 use super::error::CommissionError;
 use super::line::Line;
-use super::mail::{Boxes, FOE, HEADER};
+use super::mail::{FOE, HEADER};
+use crate::bus::MailboxLayout;
 
 /// Operation codes.
 const READ: u8 = 1;
@@ -55,7 +56,7 @@ impl<W: Wire> Line<'_, W> {
     ) -> Result<Vec<u8>, CommissionError> {
         self.check_foe(place)?;
         let boxes = self.boxes(place)?;
-        let most = usize::from(boxes.from.1) - HEADER - HEAD;
+        let most = usize::from(boxes.bytes) - HEADER - HEAD;
         self.send_mail(place, boxes, FOE, &mail(READ, password, name.as_bytes()))?;
         let mut file = Vec::new();
         for packet in 1.. {
@@ -89,7 +90,7 @@ impl<W: Wire> Line<'_, W> {
     ) -> Result<(), CommissionError> {
         self.check_foe(place)?;
         let boxes = self.boxes(place)?;
-        let most = usize::from(boxes.to.1) - HEADER - HEAD;
+        let most = usize::from(boxes.to_bytes) - HEADER - HEAD;
         self.send_mail(place, boxes, FOE, &mail(WRITE, password, name.as_bytes()))?;
         self.await_ack((place, boxes), 0, None)?;
         // A packet that is not full ends the file: an empty one, if the others are full.
@@ -109,7 +110,7 @@ impl<W: Wire> Line<'_, W> {
     /// Waits for the acknowledgement of a packet, which is sent again when the device was busy.
     fn await_ack(
         &mut self,
-        (place, boxes): (u16, Boxes),
+        (place, boxes): (u16, MailboxLayout),
         packet: u32,
         again: Option<&[u8]>,
     ) -> Result<(), CommissionError> {
@@ -128,7 +129,7 @@ impl<W: Wire> Line<'_, W> {
         Err(CommissionError::Mute { place, ms: 100 * u64::from(MOST_BUSY) })
     }
 
-    fn foe_reply(&mut self, place: u16, boxes: Boxes) -> Result<Reply, CommissionError> {
+    fn foe_reply(&mut self, place: u16, boxes: MailboxLayout) -> Result<Reply, CommissionError> {
         let body = self.receive_mail(place, boxes, FOE, |body| body.len() >= HEAD)?;
         let number = u32::from(word(&body, 2)) | u32::from(word(&body, 4)) << 16;
         if body[0] == ERROR {

@@ -11,6 +11,7 @@ use onbeat_rt::frame::word;
 use super::error::CommissionError;
 use super::line::Line;
 use super::state::name;
+use crate::bus::MailboxLayout;
 
 /// Mailbox header: length, address, channel, and type with counter.
 pub(super) const HEADER: usize = 6;
@@ -23,16 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Time after which a device has ignored the first mail to it, in ns.
 const IGNORED_AFTER_NS: u64 = 200_000_000;
 
-/// Mailboxes of a device: start and length, to and from the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Boxes {
-    pub(super) to: (u16, u16),
-    pub(super) from: (u16, u16),
-}
-
 impl<W: Wire> Line<'_, W> {
     /// Returns the mailboxes that are configured in SyncManagers 0 and 1.
-    pub(super) fn boxes(&mut self, place: u16) -> Result<Boxes, CommissionError> {
+    pub(super) fn boxes(&mut self, place: u16) -> Result<MailboxLayout, CommissionError> {
         let (is, _) = self.state(place)?;
         let state = is & STATE;
         if state < PREOP {
@@ -46,20 +40,19 @@ impl<W: Wire> Line<'_, W> {
         let channels = self.read(place, SYNC_MANAGER, 16)?;
         let channel = |at: usize| (word(&channels, at), word(&channels, at + 2));
         let is_mailbox = |at: usize| channels[at + 6] & 1 != 0 && channels[at + 4] & 3 == 2;
-        let boxes = Boxes { to: channel(0), from: channel(8) };
-        let is_usable =
-            [boxes.to, boxes.from].iter().all(|&(_, bytes)| (32..=1486).contains(&bytes));
+        let ((to, to_bytes), (from, bytes)) = (channel(0), channel(8));
+        let is_usable = [to_bytes, bytes].iter().all(|bytes| (32..=1486).contains(bytes));
         if !is_mailbox(0) || !is_mailbox(8) || !is_usable {
             return Err(CommissionError::Unsupported { place, what: "mailbox" });
         }
-        Ok(boxes)
+        Ok(MailboxLayout { to, to_bytes, from, bytes })
     }
 
     /// Sends a mail; `body` follows the mailbox header.
     pub(super) fn send_mail(
         &mut self,
         place: u16,
-        boxes: Boxes,
+        boxes: MailboxLayout,
         kind: u8,
         body: &[u8],
     ) -> Result<(), CommissionError> {
@@ -67,14 +60,14 @@ impl<W: Wire> Line<'_, W> {
         self.first_mail = is_first.then(|| (kind, body.to_vec()));
         let counter = self.counters.entry(place).or_insert(0);
         *counter = *counter % 7 + 1;
-        let mut mail = vec![0; usize::from(boxes.to.1)];
+        let mut mail = vec![0; usize::from(boxes.to_bytes)];
         mail[..2].copy_from_slice(&(body.len() as u16).to_le_bytes());
         mail[5] = kind | *counter << 4;
         mail[HEADER..HEADER + body.len()].copy_from_slice(body);
 
         // A mail of another MainDevice may wait for its reply to be taken.
         let until = self.exchange.wire.now().plus_ns(REPLY_WITHIN_NS);
-        while !self.try_write(place, boxes.to.0, &mail)? {
+        while !self.try_write(place, boxes.to, &mail)? {
             self.take_mail(place, boxes)?;
             if self.exchange.wire.now() >= until {
                 return Err(CommissionError::Mute { place, ms: REPLY_WITHIN_NS / 1_000_000 });
@@ -85,12 +78,16 @@ impl<W: Wire> Line<'_, W> {
     }
 
     /// Takes a mail if there is one.
-    fn take_mail(&mut self, place: u16, boxes: Boxes) -> Result<Option<Vec<u8>>, CommissionError> {
+    fn take_mail(
+        &mut self,
+        place: u16,
+        boxes: MailboxLayout,
+    ) -> Result<Option<Vec<u8>>, CommissionError> {
         let status = self.read(place, SYNC_MANAGER + 8 + 5, 1)?;
         if status[0] & MAILBOX_FULL == 0 {
             return Ok(None);
         }
-        self.try_read(place, boxes.from.0, usize::from(boxes.from.1))
+        self.try_read(place, boxes.from, usize::from(boxes.bytes))
     }
 
     /// Waits for a mail of this type that `is_it` accepts; returns what follows its header. Others,
@@ -98,7 +95,7 @@ impl<W: Wire> Line<'_, W> {
     pub(super) fn receive_mail(
         &mut self,
         place: u16,
-        boxes: Boxes,
+        boxes: MailboxLayout,
         kind: u8,
         mut is_it: impl FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, CommissionError> {

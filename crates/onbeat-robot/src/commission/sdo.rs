@@ -27,7 +27,7 @@ impl<W: Wire> Line<'_, W> {
             SdoTransfer::new(SdoRequest { device: place, index, entry, complete, action });
         let failed = |why: RequestFailure| CommissionError::Object { place, index, entry, why };
         while transfer.next_step() != MailboxStep::Done {
-            let mut mail = vec![0; usize::from(boxes.to.1)];
+            let mut mail = vec![0; usize::from(boxes.to_bytes)];
             transfer.write(&mut mail, 0);
             let length = usize::from(u16::from_le_bytes([mail[0], mail[1]]));
             self.send_mail(place, boxes, MAIL, &mail[HEADER..HEADER + length])?;
