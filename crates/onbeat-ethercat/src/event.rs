@@ -100,6 +100,13 @@ pub struct Event {
 }
 
 impl Event {
+    /// Creates an event of this time and cycle; `device` is a position, or [`NO_DEVICE`].
+    #[must_use]
+    pub const fn new(at: (u64, u64), kind: EventKind, device: u16, values: EventValues) -> Self {
+        let ((at_ns, cycle), EventValues { old, new, code }) = (at, values);
+        Self { at_ns, cycle, kind, device, old, new, code }
+    }
+
     /// Returns whether the event reports a problem. Other events report a requested change or the
     /// end of a problem.
     #[must_use]

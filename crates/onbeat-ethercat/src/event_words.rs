@@ -218,6 +218,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::EventValues;
 
     #[test]
     fn every_kind_has_a_sentence_of_its_own_without_a_full_stop() {
@@ -234,14 +235,8 @@ mod tests {
 
     #[test]
     fn an_emergency_names_its_error_and_its_end_is_not_an_alarm() {
-        let event = |new, code| Event {
-            at_ns: 0,
-            cycle: 1,
-            kind: EventKind::Emergency,
-            device: 3,
-            old: 0,
-            new,
-            code,
+        let event = |new, code| {
+            Event::new((0, 1), EventKind::Emergency, 3, EventValues { old: 0, new, code })
         };
         assert_eq!(
             event(0x21, 0x8611).sentence("left knee"),
@@ -257,14 +252,9 @@ mod tests {
 
     #[test]
     fn a_change_of_many_devices_is_one_sentence_with_its_cause() {
-        let event = |old, new, code| Event {
-            at_ns: 0,
-            cycle: 1,
-            kind: EventKind::DevicesLeftOp,
-            device: NO_DEVICE,
-            old,
-            new,
-            code,
+        let event = |old, new, code| {
+            let values = EventValues { old, new, code };
+            Event::new((0, 1), EventKind::DevicesLeftOp, NO_DEVICE, values)
         };
         assert_eq!(
             event(56, 100, 0x001b_012d).sentence(""),
@@ -278,14 +268,9 @@ mod tests {
 
     #[test]
     fn errors_of_a_link_name_device_port_and_numbers() {
-        let event = |old: ErrorCount, new: ErrorCount, code| Event {
-            at_ns: 0,
-            cycle: 1,
-            kind: EventKind::LinkErrors,
-            device: 3,
-            old: old.to_word(),
-            new: new.to_word(),
-            code,
+        let event = |old: ErrorCount, new: ErrorCount, code| {
+            let values = EventValues { old: old.to_word(), new: new.to_word(), code };
+            Event::new((0, 1), EventKind::LinkErrors, 3, values)
         };
         let twelve = ErrorCount::exactly(12);
         assert_eq!(
@@ -304,14 +289,8 @@ mod tests {
 
     #[test]
     fn a_safe_stop_names_its_reason_and_its_joint() {
-        let event = |new, code| Event {
-            at_ns: 0,
-            cycle: 1,
-            kind: EventKind::SafeStop,
-            device: 7,
-            old: 0,
-            new,
-            code,
+        let event = |new, code| {
+            Event::new((0, 1), EventKind::SafeStop, 7, EventValues { old: 0, new, code })
         };
         assert_eq!(event(1, 10).sentence(""), "safe stop: 10 missed cycles");
         assert_eq!(

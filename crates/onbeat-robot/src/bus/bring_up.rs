@@ -26,7 +26,7 @@ use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
 use super::pump::{Pump, read_words};
 use super::topology::{PortLinks, Upstream, upstreams};
 use onbeat_ethercat::carrier::CarrierError;
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 use onbeat_ethercat::registers::{DL_STATUS, FMMUS};
 use onbeat_ethercat::setup::DeviceSetup;
@@ -85,14 +85,9 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 });
             }
             Err(why) if restart_events.len() / 2 < MOST_RESTARTS && may_pass(&why, wire) => {
-                let event = |kind, code| Event {
-                    at_ns: wire.now().as_ns(),
-                    cycle: 0,
-                    kind,
-                    device: NO_DEVICE,
-                    old: 0,
-                    new: 0,
-                    code,
+                let event = |kind, code| {
+                    let values = EventValues::from_code(code);
+                    Event::new((wire.now().as_ns(), 0), kind, NO_DEVICE, values)
                 };
 
                 let restarts = restart_events.len() as u32 / 2 + 1;

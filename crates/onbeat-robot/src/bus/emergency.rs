@@ -1,7 +1,7 @@
 //! Emergencies: mails that a device sends unasked (ETG.1000.6, 5.6.4).
 
 use onbeat_ethercat::coe::{self, message};
-use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::event::{Event, EventKind, EventValues};
 use onbeat_rt::frame::word;
 
 /// An emergency of a device.
@@ -26,14 +26,7 @@ impl ReceivedEmergency {
 
     /// Returns its event before the first cycle.
     pub(super) fn event(self, at_ns: u64) -> Event {
-        Event {
-            at_ns,
-            cycle: 0,
-            kind: EventKind::Emergency,
-            device: self.device,
-            old: 0,
-            new: u16::from(self.register),
-            code: u32::from(self.code),
-        }
+        let values = EventValues::from_change(0, self.register.into()).with_code(self.code.into());
+        Event::new((at_ns, 0), EventKind::Emergency, self.device, values)
     }
 }

@@ -50,16 +50,7 @@ pub(super) struct EventWriter<'n> {
 
 impl EventWriter<'_> {
     pub(super) fn write(&mut self, kind: EventKind, device: Option<usize>, values: EventValues) {
-        let EventValues { old, new, code } = values;
         let device = device.and_then(|device| u16::try_from(device).ok()).unwrap_or(NO_DEVICE);
-        self.queue.push(Event {
-            at_ns: self.at_ns,
-            cycle: self.cycle,
-            kind,
-            device,
-            old,
-            new,
-            code,
-        });
+        self.queue.push(Event::new((self.at_ns, self.cycle), kind, device, values));
     }
 }
