@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
@@ -392,23 +392,6 @@ impl ColdSide {
     pub fn dropped(&self) -> u64 {
         self.service.dropped.load(Ordering::Relaxed)
     }
-
-    /// As [`BusSide::set_state`].
-    pub fn set_state(&self, device: usize, state: DeviceState) {
-        if let Some(word) = self.service.image.states().get(device) {
-            word.store(state.word(), Ordering::Release);
-        }
-    }
-
-    /// As [`BusSide::count`].
-    pub fn count(&self, what: Counter, n: u64) {
-        self.service.image.stats().add(what, n);
-    }
-
-    /// As [`BusSide::record`].
-    pub fn record(&self, what: Timed, ns: u64) {
-        self.service.image.stats().record(what, ns);
-    }
 }
 
 fn publish(shared: &MappedImage, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
@@ -423,15 +406,8 @@ fn publish(shared: &MappedImage, cycle: [u8; CYCLE_BYTES], inputs: &[u8], output
 }
 
 fn event(cycle: &BusCycle, kind: EventKind, code: u32) -> Event {
-    Event {
-        at_ns: Monotonic.now().as_ns(),
-        cycle: cycle.cycle,
-        kind,
-        device: NO_DEVICE,
-        old: 0,
-        new: 0,
-        code,
-    }
+    let at = (Monotonic.now().as_ns(), cycle.cycle);
+    Event::new(at, kind, NO_DEVICE, EventValues::from_code(code))
 }
 
 fn push(shared: &MappedImage, event: &Event) {
