@@ -36,12 +36,12 @@ const REPEAT_WITHIN_NS: u64 = 400_000;
 /// Age from which a frame is not sent again, in ns: its cycle is over.
 const TOO_OLD_NS: u64 = 20_000_000;
 
-/// Interface at an end of the ring.
+/// Network interface of a MainDevice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// The interface before the first device.
+pub enum Nic {
+    /// The interface before the first device, to which every segment is connected.
     First,
-    /// The interface behind the last device.
+    /// The interface at the far end of a ring, behind the last device.
     Second,
 }
 
@@ -183,7 +183,7 @@ impl RingMerge {
     /// answer. Returns the instant until which the missing replies are worth waiting for, if any.
     ///
     /// Twice in a row at most: a segment that does not answer delays no cycle after that.
-    pub fn repeat(&mut self, now: Instant, mut send: impl FnMut(Way, &[u8])) -> Option<Instant> {
+    pub fn repeat(&mut self, now: Instant, mut send: impl FnMut(Nic, &[u8])) -> Option<Instant> {
         let mut wait_until = None;
         // The frames of one cycle count once.
         let is_hopeless = self.repeated_in_row >= SILENT_AFTER;
@@ -207,8 +207,8 @@ impl RingMerge {
                     self.frames[number].repeat = Repeat::Done(now);
                     self.frames[number].drop_replies();
                     let [first, second] = self.address(number);
-                    send(Way::First, first);
-                    send(Way::Second, second);
+                    send(Nic::First, first);
+                    send(Nic::Second, second);
                     now.plus_ns(REPEAT_WITHIN_NS)
                 }
                 Repeat::Possible | Repeat::Never => continue,
@@ -224,7 +224,7 @@ impl RingMerge {
     /// Takes a frame that arrived on an interface; `buffer` holds its `length` bytes. Returns the
     /// length of the reply in `buffer`, once it is complete. Frames that belong to no sent frame are
     /// passed on as they are.
-    pub fn take(&mut self, on: Way, buffer: &mut [u8], length: usize) -> Option<usize> {
+    pub fn take(&mut self, on: Nic, buffer: &mut [u8], length: usize) -> Option<usize> {
         let length = length.min(buffer.len()).min(LONGEST);
         if length < FIRST + HEADER {
             return Some(length);
@@ -236,14 +236,14 @@ impl RingMerge {
         if one.is_over {
             // The frame that passed a closed ring backwards, a part that came too late, or a
             // duplicate of a whole reply.
-            let is_whole = from == Way::First && on == Way::Second;
+            let is_whole = from == Nic::First && on == Nic::Second;
             return (is_whole && !matches!(one.repeat, Repeat::Done(_))).then_some(length);
         }
 
         match (from, on) {
             // Nobody processed it: what counts comes the other way.
-            (Way::Second, Way::First) => None,
-            (Way::First, Way::Second) => {
+            (Nic::Second, Nic::First) => None,
+            (Nic::First, Nic::Second) => {
                 one.is_over = true;
                 let is_first_answer = !matches!(one.repeat, Repeat::Done(_));
                 self.repeated_in_row *= u8::from(!is_first_answer);
@@ -262,7 +262,7 @@ impl RingMerge {
     fn keep(
         &mut self,
         number: usize,
-        from: Way,
+        from: Nic,
         buffer: &mut [u8],
         length: usize,
     ) -> Option<usize> {
@@ -344,7 +344,7 @@ impl RingMerge {
 
     /// Finds the sent frame of a reply, and on which interface it was sent. Replies of the devices
     /// differ from `sent` in what [`RingMerge::send`] adapts.
-    fn origin(&self, reply: &[u8]) -> Option<(usize, Way)> {
+    fn origin(&self, reply: &[u8]) -> Option<(usize, Nic)> {
         // The latest first: numbers come again.
         let order = (1..=MOST).map(|ago| (self.next + MOST - ago) % MOST);
         order.into_iter().find_map(|number| {
@@ -358,8 +358,8 @@ impl RingMerge {
                 return None;
             }
             let from = match reply[MARK.0] ^ sent[MARK.0] {
-                0 => Way::First,
-                bits if bits == MARK.1 => Way::Second,
+                0 => Nic::First,
+                bits if bits == MARK.1 => Nic::Second,
                 _ => return None,
             };
             let is_same = datagrams(sent).all(|at| {
@@ -429,8 +429,8 @@ fn adapt(header: &mut [u8], left: u16, is_without_clock: bool) {
 }
 
 /// Undoes in a reply what was adapted for its part, except positions, which devices change anyway.
-fn restore(reply: &mut [u8], sent: &[u8], from: Way) {
-    if from == Way::Second {
+fn restore(reply: &mut [u8], sent: &[u8], from: Nic) {
+    if from == Nic::Second {
         reply[MARK.0] ^= MARK.1;
     }
     for at in datagrams(sent) {
@@ -477,13 +477,13 @@ mod tests {
 
         buffer[..second.len()].copy_from_slice(&second);
         assert_eq!(
-            ring.take(Way::First, &mut buffer, second.len()),
+            ring.take(Nic::First, &mut buffer, second.len()),
             None,
             "backwards, unprocessed"
         );
         let reply = processed(&first, at[3], &[0x33, 0x44], 3);
         buffer[..reply.len()].copy_from_slice(&reply);
-        assert_eq!(ring.take(Way::Second, &mut buffer, reply.len()), Some(reply.len()));
+        assert_eq!(ring.take(Nic::Second, &mut buffer, reply.len()), Some(reply.len()));
         assert_eq!(buffer[..reply.len()], reply);
         assert_eq!(ring.state(), RingState::Closed);
     }
@@ -496,11 +496,11 @@ mod tests {
         let mut buffer = [0; LONGEST];
         let left = processed(&processed(&first, at[0], &[8, 0], 2), at[3], &[0x13, 0x22], 3);
         buffer[..left.len()].copy_from_slice(&left);
-        assert_eq!(ring.take(Way::First, &mut buffer, left.len()), None);
+        assert_eq!(ring.take(Nic::First, &mut buffer, left.len()), None);
 
         let right = processed(&processed(&second, at[0], &[4, 0], 1), at[3], &[0x11, 0xa2], 1);
         buffer[..right.len()].copy_from_slice(&right);
-        assert_eq!(ring.take(Way::Second, &mut buffer, right.len()), Some(frame.len()));
+        assert_eq!(ring.take(Nic::Second, &mut buffer, right.len()), Some(frame.len()));
 
         assert_eq!(buffer[at[0]], 12, "states by OR");
         assert_eq!(buffer[at[3]..at[3] + 4], [0x13, 0xa2, 4, 0]);
@@ -534,7 +534,7 @@ mod tests {
             let [first, _] = ring.send(&frame, now).map(<[u8]>::to_vec);
             let left = processed(&first, at[0], &[8, 0], 4);
             buffer[..left.len()].copy_from_slice(&left);
-            let at_once = ring.take(Way::First, &mut buffer, left.len());
+            let at_once = ring.take(Nic::First, &mut buffer, left.len());
             assert_eq!(at_once.is_some(), cycle >= 2, "cycle {cycle}");
             if at_once.is_none() {
                 assert_eq!(ring.flush(&mut buffer, now, false), None, "it may still come");
@@ -554,7 +554,7 @@ mod tests {
         (buffer, at)
     }
 
-    fn take(ring: &mut RingMerge, on: Way, frame: &[u8]) -> Option<Vec<u8>> {
+    fn take(ring: &mut RingMerge, on: Nic, frame: &[u8]) -> Option<Vec<u8>> {
         let mut buffer = vec![0; LONGEST];
         buffer[..frame.len()].copy_from_slice(frame);
         let length = ring.take(on, &mut buffer, frame.len())?;
@@ -566,21 +566,21 @@ mod tests {
         let mut ring = RingMerge::new();
         let (frame, at) = process_data();
         let [first, second] = ring.send(&frame, Instant::from_ns(0)).map(<[u8]>::to_vec);
-        assert_eq!(take(&mut ring, Way::First, &second), None, "backwards through a closed ring");
+        assert_eq!(take(&mut ring, Nic::First, &second), None, "backwards through a closed ring");
         let left = processed(&first, at, &[0x13, 0x22], 3);
-        assert_eq!(take(&mut ring, Way::First, &left), None, "then the cable was cut");
+        assert_eq!(take(&mut ring, Nic::First, &left), None, "then the cable was cut");
 
         let mut again = Vec::new();
         let mut repeat = |ring: &mut RingMerge, at_ns| {
-            ring.repeat(Instant::from_ns(at_ns), |way, frame| again.push((way, frame.to_vec())))
+            ring.repeat(Instant::from_ns(at_ns), |nic, frame| again.push((nic, frame.to_vec())))
         };
         assert_eq!(repeat(&mut ring, 1_000), Some(Instant::from_ns(ALONE_AFTER_NS)));
         assert_eq!(repeat(&mut ring, 900_000), Some(Instant::from_ns(900_000 + REPEAT_WITHIN_NS)));
-        assert_eq!(again, [(Way::First, first.clone()), (Way::Second, second.clone())]);
+        assert_eq!(again, [(Nic::First, first.clone()), (Nic::Second, second.clone())]);
 
-        assert_eq!(take(&mut ring, Way::First, &left), None);
+        assert_eq!(take(&mut ring, Nic::First, &left), None);
         let right = processed(&second, at, &[0x11, 0x62], 3);
-        let whole = take(&mut ring, Way::Second, &right).unwrap();
+        let whole = take(&mut ring, Nic::Second, &right).unwrap();
         assert_eq!(whole[at..at + 4], [0x13, 0x62, 6, 0]);
         assert_eq!(ring.repeated(), 1);
     }

@@ -10,7 +10,7 @@ use crate::carrier::{
     CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble, WireMethod,
     XdpSocket,
 };
-use crate::ring::{RingMerge, RingState, Way};
+use crate::ring::{Nic, RingMerge, RingState};
 
 /// Ethernet header, which the MTU does not include: both addresses and the EtherType, in bytes.
 const ETHERNET_HEADER: usize = 14;
@@ -255,12 +255,12 @@ impl Packets {
     /// Takes a frame of a ring that has arrived on either interface.
     fn take_of_ring(&mut self, buffer: &mut [u8]) -> Option<usize> {
         loop {
-            let (way, length) = match self.take_one(buffer) {
-                Some(length) => (Way::First, length),
-                None => (Way::Second, self.second.as_mut()?.packets.take_one(buffer)?),
+            let (nic, length) = match self.take_one(buffer) {
+                Some(length) => (Nic::First, length),
+                None => (Nic::Second, self.second.as_mut()?.packets.take_one(buffer)?),
             };
             let ring = &mut self.second.as_mut()?.ring;
-            if let Some(length) = ring.take(way, buffer, length) {
+            if let Some(length) = ring.take(nic, buffer, length) {
                 return Some(length);
             }
         }
@@ -306,9 +306,9 @@ impl Packets {
     fn repeat_of_ring(&mut self, now: Instant) -> Option<Instant> {
         let mut second = self.second.take()?;
         let SecondWay { packets, ring } = &mut *second;
-        let worth = ring.repeat(now, |way, frame| match way {
-            Way::First => self.send_one(frame),
-            Way::Second => packets.send_one(frame),
+        let worth = ring.repeat(now, |nic, frame| match nic {
+            Nic::First => self.send_one(frame),
+            Nic::Second => packets.send_one(frame),
         });
         self.second = Some(second);
         worth

@@ -1,6 +1,7 @@
 //! Compares the fast path with the general one: for any frames, settings and faults, both give the
 //! same bytes and leave devices in the same state.
 
+use onbeat_ethercat::ring::Nic;
 use onbeat_rt::time::Instant;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use super::esc::ReadMode;
 use super::fault::Fault;
 use super::registers::{MEMORY_END, MEMORY_START};
-use super::segment::{Nic, Segment};
+use super::segment::Segment;
 
 /// A ring with various devices: a branch, one device without a clock, two of the same type.
 const RING: &str = "[segment]\nname = \"ring\"\nring = true\n[types.drive]\nkind = \"drive\"\n[types.imu]\nkind = \"imu\"\n\

@@ -1,12 +1,11 @@
 //! A simulated segment in the same process, as the [`Wire`] of a MainDevice.
 
-use onbeat_ethercat::ring::{RingMerge, RingState, Way};
+use onbeat_ethercat::ring::{Nic, RingMerge, RingState};
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::time::{Clock, Instant};
 
 use super::fault::Fault;
 use super::link::Link;
-use super::segment::Nic;
 
 /// A simulated segment in the same process, as the [`Wire`] of a MainDevice.
 ///
@@ -60,14 +59,7 @@ impl<C: Clock> InProcess<C> {
 
     /// Creates a wire on a real clock: propagation delays up to 50 µs are skipped.
     pub fn on_clock(link: Link, clock: C) -> Self {
-        Self {
-            link,
-            clock,
-            early_ns: EARLY_NS,
-            arrived_at: Instant::default(),
-            ring: None,
-            torn: None,
-        }
+        Self { early_ns: EARLY_NS, ..Self::on_virtual_clock(link, clock) }
     }
 
     /// Sends every frame on both interfaces of a segment that is a ring.
@@ -106,8 +98,7 @@ impl<C: Clock> InProcess<C> {
     /// Sends frames of a ring that a part did not process once more.
     fn repeat(&mut self, now: Instant) -> Option<Instant> {
         let Self { ring, link, .. } = self;
-        let nic = |way| if way == Way::First { Nic::First } else { Nic::Second };
-        ring.as_mut()?.repeat(now, |way, frame| link.send(nic(way), frame, now))
+        ring.as_mut()?.repeat(now, |nic, frame| link.send(nic, frame, now))
     }
 
     /// Takes a frame that has arrived.
@@ -117,8 +108,7 @@ impl<C: Clock> InProcess<C> {
             let (nic, length) = self.link.receive_early(now, self.early_ns, buffer)?;
             self.arrived_at = arrived.unwrap_or(now);
             let Some(ring) = &mut self.ring else { return Some(length) };
-            let way = if nic == Nic::First { Way::First } else { Way::Second };
-            if let Some(length) = ring.take(way, buffer, length) {
+            if let Some(length) = ring.take(nic, buffer, length) {
                 return Some(length);
             }
         }

@@ -77,5 +77,6 @@ pub use in_process::InProcess;
 pub use link::{FaultChange, FaultLogEntry, Link, LinkCounts};
 pub use onbeat_ethercat::description::{Description, DescriptionError, FaultTable};
 pub use onbeat_ethercat::esi::EsiError;
+pub use onbeat_ethercat::ring::Nic;
 pub use onbeat_rt::time::{Clock, Instant};
-pub use segment::{DeviceStatus, Nic, Passage, Segment};
+pub use segment::{DeviceStatus, Passage, Segment};

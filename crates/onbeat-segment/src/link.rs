@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
+use onbeat_ethercat::ring::Nic;
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::segment::{Nic, Passage, Segment};
+use super::segment::{Passage, Segment};
 
 /// Longest Ethernet frame without its checksum, with a VLAN tag.
 const LONGEST_FRAME: usize = 1518;
@@ -124,20 +125,6 @@ impl Link {
     #[must_use]
     pub fn new(segment: Segment) -> Self {
         let random = fastrand::Rng::with_seed(segment.seed() ^ 0x006c_696e_6b00);
-        Self {
-            segment,
-            plan: Vec::with_capacity(64),
-            random,
-            frames: Vec::with_capacity(Self::ROOM),
-            held: 0,
-            counts: LinkCounts::default(),
-            log: Vec::with_capacity(LOG),
-            began_ns: None,
-        }
-        .with_room()
-    }
-
-    fn with_room(mut self) -> Self {
         let free = |_| FrameInFlight {
             arrives_ns: u64::MAX,
             number: 0,
@@ -148,8 +135,16 @@ impl Link {
             is_timed: false,
         };
 
-        self.frames.extend((0..Self::ROOM).map(free));
-        self
+        Self {
+            segment,
+            plan: Vec::with_capacity(64),
+            random,
+            frames: (0..Self::ROOM).map(free).collect(),
+            held: 0,
+            counts: LinkCounts::default(),
+            log: Vec::with_capacity(LOG),
+            began_ns: None,
+        }
     }
 
     /// Returns the segment.

@@ -1,6 +1,7 @@
 //! A segment: devices connected by cables, and the frames that pass them.
 
 use onbeat_ethercat::link_errors::ErrorCounter;
+use onbeat_ethercat::ring::Nic;
 use onbeat_rt::time::Instant;
 
 use super::cable_positions::{CableEnd, SimulatedCable};
@@ -14,15 +15,6 @@ use super::topology::{DevicePorts, Route, Topology};
 
 /// Longest simulated pause; of a longer pause, only the end is simulated.
 const LONGEST_PAUSE_NS: u64 = 10_000_000_000;
-
-/// Network interface of the MainDevice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nic {
-    /// The interface to which every segment is connected.
-    First,
-    /// The interface at the far end of a ring.
-    Second,
-}
 
 /// Outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +170,7 @@ impl Segment {
     /// tag. The devices are advanced to `now` first.
     pub fn frame_from(&mut self, nic: Nic, frame: &mut [u8], now: Instant) -> Passage {
         self.advance(now);
-        let direction = usize::from(nic == Nic::Second);
+        let direction = nic as usize;
         let Some(datagrams) = Datagrams::new(frame) else { return Passage::Foreign };
         let mut port_changes = 0;
         let mut is_timed = false;
@@ -219,7 +211,7 @@ impl Segment {
     /// error there, and a forwarded error at each port that it passes afterwards. Returns whether a
     /// frame from this interface passes that cable.
     pub(crate) fn count_damaged_frame(&mut self, nic: Nic, device: usize) -> bool {
-        let route = &self.routes[usize::from(nic == Nic::Second)];
+        let route = &self.routes[nic as usize];
         let at_ns = route.ports_ns[device][0];
         // The first cable may take no time.
         if route.position[device] != Some(0) && at_ns == 0 {
@@ -347,7 +339,7 @@ impl Segment {
 
     /// Connects or disconnects the cable at a network interface.
     pub fn set_link(&mut self, nic: Nic, is_connected: bool) {
-        let end = CableEnd::Nic(usize::from(nic == Nic::Second));
+        let end = CableEnd::Nic(nic as usize);
         if self.topology.set_intact(end, is_connected) {
             self.rebuild(change::PORTS);
         }

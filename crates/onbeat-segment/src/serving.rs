@@ -35,11 +35,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use onbeat_ethercat::carrier::{CarrierError, Interface};
+use onbeat_ethercat::ring::Nic;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::{Clock, Instant};
 
 use super::link::{FaultLogEntry, Link};
-use super::segment::Nic;
 
 /// Frames that return within this time are sent at once.
 const EARLY_NS: u64 = 200_000;
@@ -104,7 +104,7 @@ pub fn serve<W: Write>(
 
         let now = clock.now();
         while let Some((nic, length)) = link.receive_early(now, EARLY_NS, &mut buffer) {
-            if let Some(interface) = interfaces.get(usize::from(nic == Nic::Second)) {
+            if let Some(interface) = interfaces.get(nic as usize) {
                 interface.send(&buffer[..length]);
             }
             record(&mut options.capture, now, &buffer[..length])?;
