@@ -69,16 +69,12 @@ impl FileServer {
     ) -> bool {
         reply.clear();
         let Some((head, data)) = request.split_first_chunk::<HEAD>() else {
-            refuse(reply, ILLEGAL);
-            return true;
+            return refuse(reply, ILLEGAL);
         };
         let number = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
         match head[0] {
             READ => self.begin_read(data, room.1, reply),
-            WRITE if is_firmware(data) && !is_boot => {
-                refuse(reply, BOOTSTRAP_ONLY);
-                true
-            }
+            WRITE if is_firmware(data) && !is_boot => refuse(reply, BOOTSTRAP_ONLY),
             WRITE => {
                 self.transfer =
                     Transfer::Write { name: data.to_vec(), packet: 0, bytes: Vec::new() };
@@ -89,16 +85,14 @@ impl FileServer {
             ACK => self.next(number, room.1, reply),
             _ => {
                 self.transfer = Transfer::None;
-                refuse(reply, ILLEGAL);
-                true
+                refuse(reply, ILLEGAL)
             }
         }
     }
 
     fn begin_read(&mut self, name: &[u8], room: usize, reply: &mut Vec<u8>) -> bool {
         if !self.files.contains_key(name) {
-            refuse(reply, NOT_FOUND);
-            return true;
+            return refuse(reply, NOT_FOUND);
         }
         self.transfer = Transfer::Read { name: name.to_vec(), packet: 0, sent: 0, is_last: false };
         self.next(0, room, reply)
@@ -107,13 +101,11 @@ impl FileServer {
     /// Sends the packet after an acknowledged one.
     fn next(&mut self, acknowledged: u32, room: usize, reply: &mut Vec<u8>) -> bool {
         let Transfer::Read { name, packet, sent, is_last } = &mut self.transfer else {
-            refuse(reply, ILLEGAL);
-            return true;
+            return refuse(reply, ILLEGAL);
         };
         if acknowledged != *packet {
             self.transfer = Transfer::None;
-            refuse(reply, PACKET_NUMBER);
-            return true;
+            return refuse(reply, PACKET_NUMBER);
         }
         if *is_last {
             self.transfer = Transfer::None;
@@ -132,18 +124,13 @@ impl FileServer {
     fn take(&mut self, number: u32, data: &[u8], room: usize, reply: &mut Vec<u8>) -> bool {
         let used: usize = self.files.values().map(Vec::len).sum();
         let Transfer::Write { name, packet, bytes } = &mut self.transfer else {
-            refuse(reply, ILLEGAL);
-            return true;
+            return refuse(reply, ILLEGAL);
         };
-        let error = match () {
-            () if number != *packet + 1 => Some(PACKET_NUMBER),
-            () if used + bytes.len() + data.len() > MOST => Some(DISK_FULL),
-            () => None,
-        };
-        if let Some(error) = error {
+        let is_next = number == *packet + 1;
+        if !is_next || used + bytes.len() + data.len() > MOST {
+            let error = if is_next { DISK_FULL } else { PACKET_NUMBER };
             self.transfer = Transfer::None;
-            refuse(reply, error);
-            return true;
+            return refuse(reply, error);
         }
 
         *packet = number;
@@ -168,6 +155,8 @@ fn put(reply: &mut Vec<u8>, code: u8, number: u32, data: &[u8]) {
     reply.extend_from_slice(data);
 }
 
-fn refuse(reply: &mut Vec<u8>, error: u32) {
+/// Writes the reply to a request that is refused; returns that there is one.
+fn refuse(reply: &mut Vec<u8>, error: u32) -> bool {
     put(reply, ERROR, error, &[]);
+    true
 }

@@ -274,16 +274,12 @@ impl SdoServer {
             return Err(abort::TOO_LONG);
         }
 
-        let is_last = self.buffer.len() >= size;
-        let outcome = if is_last {
+        let outcome = if self.buffer.len() >= size {
+            self.transfer = ServerTransfer::None;
             self.store(objects, index, subindex, complete)?
         } else {
+            self.transfer = ServerTransfer::Download { index, subindex, complete, size, toggle: 0 };
             SdoOutcome::Reply
-        };
-        self.transfer = if is_last {
-            ServerTransfer::None
-        } else {
-            ServerTransfer::Download { index, subindex, complete, size, toggle: 0 }
         };
         begin(reply, SDO_RESPONSE, UPLOAD_SEGMENT << 5, index, subindex);
         reply.resize(10, 0);
@@ -313,19 +309,16 @@ impl SdoServer {
         }
 
         self.buffer.extend_from_slice(data);
-        let last = head & 0x01 != 0;
-        let mut outcome = SdoOutcome::Reply;
-        if last {
+        let outcome = if head & 0x01 != 0 {
             if self.buffer.len() != size {
                 return Err(abort::LENGTH);
             }
-            outcome = self.store(objects, index, subindex, complete)?;
-        }
-
-        self.transfer = if last {
-            ServerTransfer::None
+            self.transfer = ServerTransfer::None;
+            self.store(objects, index, subindex, complete)?
         } else {
-            ServerTransfer::Download { index, subindex, complete, size, toggle: toggle ^ 0x10 }
+            let toggle = toggle ^ 0x10;
+            self.transfer = ServerTransfer::Download { index, subindex, complete, size, toggle };
+            SdoOutcome::Reply
         };
         header(reply, SDO_RESPONSE);
         reply.push(1 << 5 | toggle);
@@ -379,9 +372,7 @@ impl SdoServer {
 
         if rest.is_empty() { Ok(SdoOutcome::Written(index)) } else { Err(abort::LENGTH) }
     }
-}
 
-impl SdoServer {
     /// Checks all entries of a mapping or an assignment that is written at once, before the first
     /// is stored.
     fn check_whole_mapping(&self, objects: &Dictionary, index: u16, from: u8) -> Result<(), u32> {
