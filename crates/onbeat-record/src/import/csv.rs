@@ -11,7 +11,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 use super::date;
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, DamagedLine, Line, each_line};
+use super::lines::{Damage, Line, each_line};
 use super::number::{Mark, Number, Separator};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stream::Stream;
@@ -71,7 +71,7 @@ fn is_number(field: &str, separator: Separator) -> bool {
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let separator = separator(file)?;
     file.seek(SeekFrom::Start(0))?;
-    let mut first = FirstPass::new(separator, asked.skip_damaged);
+    let mut first = FirstPass { separator, damage: Damage::new(asked), ..FirstPass::default() };
     let lines = each_line(file, |line| first.line(line, asked))?;
     let Some(columns) = first.columns.filter(|_| first.extent.samples > 0) else {
         let advice = "it needs one value per line";
@@ -364,6 +364,7 @@ fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, 
 }
 
 /// What the first pass over the file finds.
+#[derive(Default)]
 struct FirstPass {
     separator: Separator,
     columns: Option<Columns>,
@@ -379,20 +380,6 @@ struct FirstPass {
 }
 
 impl FirstPass {
-    const fn new(separator: Separator, is_damage_skipped: bool) -> Self {
-        Self {
-            separator,
-            columns: None,
-            extent: Extent { samples: 0, first_s: None, last_s: 0.0 },
-            decimals: 0,
-            has_dates: false,
-            commas: None,
-            points: None,
-            comment: None,
-            damage: Damage::new(is_damage_skipped),
-        }
-    }
-
     fn line(&mut self, line: &Line<'_>, asked: &SourceOptions) -> Result<(), Error> {
         let Some(text) = said(line) else {
             if self.columns.is_none() {
@@ -419,14 +406,12 @@ impl FirstPass {
 
         match columns.sample(text) {
             Ok(of) => self.take_in(&of, line.number, text),
-            Err(reason) if !line.has_end && self.extent.samples > 0 => {
-                self.damage.cut(line.number, reason);
-                Ok(())
+            // What no sample stands before was not cut off: it is another text.
+            Err(reason) if self.extent.samples == 0 => {
+                self.damage.meet(line.number, reason, (FORMAT, 0, "samples"))
             }
             Err(reason) => {
-                let (before, what) = (self.extent.samples, "samples");
-                let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
-                self.damage.meet(of)
+                self.damage.unread(line, reason, (FORMAT, self.extent.samples, "samples"))
             }
         }
     }

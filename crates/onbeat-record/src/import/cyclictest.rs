@@ -88,6 +88,7 @@ struct VerboseThread {
 }
 
 /// The parsed text.
+#[derive(Default)]
 struct CyclictestText {
     /// Latency in units and counts per column, with the line.
     rows: Vec<(usize, u64, Vec<u64>)>,
@@ -116,7 +117,7 @@ struct CyclictestText {
 /// # Errors
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let mut text = CyclictestText::new(asked.skip_damaged);
+    let mut text = CyclictestText::default();
     let lines = each_line(file, |line| text.line(line))?;
     let step_ns = text.step_ns(asked)?;
     let mut streams = if !text.samples.is_empty() {
@@ -146,27 +147,6 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 }
 
 impl CyclictestText {
-    const fn new(is_damage_skipped: bool) -> Self {
-        Self {
-            rows: Vec::new(),
-            is_in_histogram: false,
-            totals: Vec::new(),
-            minima: Vec::new(),
-            averages: Vec::new(),
-            maxima: Vec::new(),
-            overflows: Vec::new(),
-            smis: Vec::new(),
-            threads: 0,
-            status: BTreeMap::new(),
-            samples: BTreeMap::new(),
-            policy: None,
-            command: Vec::new(),
-            break_value: None,
-            passed_over: PassedOver::new(),
-            damage: Damage::new(is_damage_skipped),
-        }
-    }
-
     fn step_ns(&self, asked: &SourceOptions) -> Result<u64, Error> {
         let is_in_ns = self.options().has('N', "--nsecs")
             || self.status.values().any(|status| status.is_padded_to_ns);

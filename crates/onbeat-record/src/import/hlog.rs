@@ -16,7 +16,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
-use super::lines::{Damage, DamagedLine, begins};
+use super::lines::{Damage, begins};
 use super::stream::{Stream, StreamPart, TrendSteps};
 use crate::payload::{Decoder, PayloadError, Scale};
 use crate::{EVERY_SECONDS, Resolution, Series, StepFigures, interval_ns_for};
@@ -109,7 +109,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
     let default_series = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
     let mut counting = IntervalMerger::new(&clock, unit_ns, asked.series.unwrap_or(default_series));
-    let mut damage = Damage::new(asked.skip_damaged);
+    let mut damage = Damage::new(asked);
     let mut before = 0;
     each_line(file, |line, number| {
         if line.starts_with('#') {
@@ -122,10 +122,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         match counted {
             Ok(()) => before += 1,
             Err(reason) if number == lines && before > 0 => damage.cut(number, reason),
-            Err(reason) => {
-                let what = "intervals";
-                damage.meet(DamagedLine { format: FORMAT, line: number, reason, before, what })?;
-            }
+            Err(reason) => damage.meet(number, reason, (FORMAT, before, "intervals"))?,
         }
         Ok(())
     })?;

@@ -7,7 +7,7 @@ use std::io::{BufRead, Seek, SeekFrom};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, each_line};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stream::Stream;
 use crate::{Resolution, Series};
@@ -54,6 +54,7 @@ struct HwlatText {
     stated_samples: Option<u64>,
     smis: u64,
     passed_over: PassedOver,
+    damage: Damage,
 }
 
 /// One stream.
@@ -61,9 +62,8 @@ struct HwlatText {
 /// # Errors
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let mut text = HwlatText::default();
-    let mut damage = Damage::new(asked.skip_damaged);
-    each_line(file, |line| text.line(line, &mut damage))?;
+    let mut text = HwlatText { damage: Damage::new(asked), ..HwlatText::default() };
+    each_line(file, |line| text.line(line))?;
     if text.extent.samples == 0 {
         let beyond = text.threshold.as_deref().map_or(String::new(), |of| format!(" of {of}"));
         let reason = format!(
@@ -83,7 +83,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 
     let mut stream = counter.finish();
     text.describe(&mut stream);
-    stream.remarks.extend(damage.sentences());
+    stream.remarks.extend(text.damage.sentences());
     stream.remarks.extend(text.passed_over.sentence("hwlat"));
     Ok(vec![stream])
 }
@@ -94,10 +94,10 @@ const fn is_whole(line: &Line<'_>) -> bool {
 }
 
 impl HwlatText {
-    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         match HwlatSample::parse(text) {
-            Some(_) if !is_whole(line) => damage.cut(line.number, format!("`{text}`")),
+            Some(_) if !is_whole(line) => self.damage.cut(line.number, format!("`{text}`")),
             Some(of) => {
                 self.extent.take_in(&of.sample);
                 self.largest_ns = self.largest_ns.max(of.sample.ns);
@@ -105,13 +105,7 @@ impl HwlatText {
             }
             None if text.contains("inner:") || text.contains("inner/outer") => {
                 let reason = format!("`{text}` is not a sample: ts, inner, outer");
-                if !line.has_end {
-                    damage.cut(line.number, reason);
-                    return Ok(());
-                }
-                let (before, what) = (self.extent.samples, "samples");
-                let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
-                return damage.meet(of);
+                self.damage.unread(line, reason, (FORMAT, self.extent.samples, "samples"))?;
             }
             None => self.other(text, line),
         }

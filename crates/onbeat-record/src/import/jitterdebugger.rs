@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
-use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, each_line};
 use super::rt_tests::{BEYOND, Overflow};
 use super::rt_text::StatusLine;
 use super::samples::{Extent, Sample, SampleCounter};
@@ -94,9 +94,8 @@ fn sample(line: &str) -> Option<(u32, f64, i64)> {
 /// # Errors
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let mut text = JitterText::default();
-    let mut damage = Damage::new(asked.skip_damaged);
-    each_line(file, |line| text.line(line, &mut damage))?;
+    let mut text = JitterText { damage: Damage::new(asked), ..JitterText::default() };
+    each_line(file, |line| text.line(line))?;
     let unit_ns = to_ns(1.0, asked.unit_ns.unwrap_or(1_000.0)).filter(|unit| *unit > 0);
     let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
     let mut streams = if text.samples.is_empty() {
@@ -112,7 +111,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
                     .to_owned(),
             );
         }
-        stream.remarks.extend(damage.sentences());
+        stream.remarks.extend(text.damage.sentences());
         stream.remarks.extend(text.passed_over.sentence("jitterdebugger"));
     }
     described(streams)
@@ -237,10 +236,11 @@ struct JitterText {
     status: BTreeMap<u32, StatusLine>,
     samples: BTreeMap<u32, Extent>,
     passed_over: PassedOver,
+    damage: Damage,
 }
 
 impl JitterText {
-    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         match (StatusLine::parse(line.text), sample(line.text)) {
             // The status line's end is blanked: one that is cut off has no blank after its maximum.
             (Some(status), _) if status.thread < MOST_THREADS && line.has_end => {
@@ -250,22 +250,16 @@ impl JitterText {
                 let of = self.samples.entry(thread).or_default();
                 of.take_in(&Sample { ns: latency, t_s: Some(t_s) });
             }
-            _ if is_like_sample(line.text) => return self.damaged(line, damage),
+            _ if is_like_sample(line.text) => {
+                let reason =
+                    format!("`{}` is not a thread, a time and a latency", line.text.trim());
+                let before = self.samples.values().map(|of| of.samples).sum();
+                self.damage.unread(line, reason, (FORMAT, before, "samples"))?;
+            }
             _ if line.text.starts_with("affinity: ") => {}
             _ => self.passed_over.count(line),
         }
         Ok(())
-    }
-
-    fn damaged(&self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
-        let reason = format!("`{}` is not a thread, a time and a latency", line.text.trim());
-        if !line.has_end {
-            damage.cut(line.number, reason);
-            return Ok(());
-        }
-        let before = self.samples.values().map(|of| of.samples).sum();
-        let (line, what) = (line.number, "samples");
-        damage.meet(DamagedLine { format: FORMAT, line, reason, before, what })
     }
 
     fn of_samples(&self, file: &mut impl BufRead, unit_ns: u64) -> Result<Vec<Stream>, Error> {

@@ -4,6 +4,7 @@
 use std::io::{BufRead, Read};
 
 use super::error::Error;
+use super::format::{Format, SourceOptions};
 
 /// What is longer is cut: no line of any format that is read here is.
 const LONGEST_LINE: u64 = 16 * 1024;
@@ -121,10 +122,6 @@ pub(super) struct PassedOver {
 }
 
 impl PassedOver {
-    pub(super) const fn new() -> Self {
-        Self { lines: 0, first: None }
-    }
-
     pub(super) fn count(&mut self, line: &Line<'_>) {
         self.lines += 1;
         self.first.get_or_insert_with(|| (line.number, begins(line.text)));
@@ -143,6 +140,7 @@ impl PassedOver {
 }
 
 /// Lines of a format that are damaged: refused, or counted where `--skip-damaged` is given.
+#[derive(Default)]
 pub(super) struct Damage {
     is_skipped: bool,
     lines: u64,
@@ -151,18 +149,39 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    pub(super) const fn new(is_skipped: bool) -> Self {
-        Self { is_skipped, lines: 0, first: None, cut: None }
+    pub(super) fn new(asked: &SourceOptions) -> Self {
+        Self { is_skipped: asked.skip_damaged, ..Self::default() }
     }
 
-    /// A damaged line: counted, or an error that says how much there is before it.
-    pub(super) fn meet(&mut self, damaged: DamagedLine) -> Result<(), Error> {
+    /// A damaged line: counted, or an error that says how much there is before it, and of what (in
+    /// the plural).
+    pub(super) fn meet(
+        &mut self,
+        line: usize,
+        reason: String,
+        (format, before, what): (Format, u64, &'static str),
+    ) -> Result<(), Error> {
         if !self.is_skipped {
-            return Err(damaged.into_error());
+            return Err(Error::Damaged { format, line, reason, before, what });
         }
 
         self.lines += 1;
-        self.first.get_or_insert((damaged.line, damaged.reason));
+        self.first.get_or_insert((line, reason));
+        Ok(())
+    }
+
+    /// A line that cannot be read: cut off where it has no end, damaged where it has one.
+    pub(super) fn unread(
+        &mut self,
+        line: &Line<'_>,
+        reason: String,
+        before: (Format, u64, &'static str),
+    ) -> Result<(), Error> {
+        if line.has_end {
+            return self.meet(line.number, reason, before);
+        }
+
+        self.cut(line.number, reason);
         Ok(())
     }
 
@@ -182,24 +201,6 @@ impl Damage {
             }
         });
         skipped.into_iter().chain(cut).collect()
-    }
-}
-
-/// One of them.
-pub(super) struct DamagedLine {
-    pub(super) format: super::format::Format,
-    pub(super) line: usize,
-    pub(super) reason: String,
-    /// What was read before it.
-    pub(super) before: u64,
-    /// What that is, in the plural: `intervals`.
-    pub(super) what: &'static str,
-}
-
-impl DamagedLine {
-    pub(super) fn into_error(self) -> Error {
-        let Self { format, line, reason, before, what } = self;
-        Error::Damaged { format, line, reason, before, what }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Numbers and columns as spreadsheets of any locale write them.
 
 /// What parts the columns of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Separator {
     Comma,
     Semicolon,
@@ -9,6 +9,7 @@ pub(super) enum Separator {
     /// Any number of blanks.
     Blank,
     /// There is one column.
+    #[default]
     None,
 }
 

@@ -6,7 +6,7 @@ use std::io::{BufRead, Seek, SeekFrom};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, each_line};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stated::Stated;
 use super::stream::Stream;
@@ -97,6 +97,7 @@ struct PingText {
     late: BTreeSet<u64>,
     peer: Option<String>,
     passed_over: PassedOver,
+    damage: Damage,
 }
 
 /// One stream.
@@ -104,9 +105,8 @@ struct PingText {
 /// # Errors
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let mut text = PingText::default();
-    let mut damage = Damage::new(asked.skip_damaged);
-    each_line(file, |line| text.line(line, &mut damage))?;
+    let mut text = PingText { damage: Damage::new(asked), ..PingText::default() };
+    each_line(file, |line| text.line(line))?;
     let series = asked.series.unwrap_or(Series::RoundTrip);
     let mut stream = Stream::default();
     if text.extent.samples > 0 {
@@ -140,13 +140,13 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     text.describe(&mut stream);
-    stream.remarks.extend(damage.sentences());
+    stream.remarks.extend(text.damage.sentences());
     stream.remarks.extend(text.passed_over.sentence("ping"));
     Ok(vec![stream])
 }
 
 impl PingText {
-    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         if let Some(answer) = Answer::parse(text) {
             if answer.is_duplicate {
@@ -160,13 +160,7 @@ impl PingText {
             }
         } else if text.contains(" bytes from ") || has_fields(text) {
             let reason = format!("`{text}` has no round trip in milliseconds");
-            if !line.has_end {
-                damage.cut(line.number, reason);
-                return Ok(());
-            }
-            let (before, what) = (self.extent.samples, "answers");
-            let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
-            return damage.meet(of);
+            self.damage.unread(line, reason, (FORMAT, self.extent.samples, "answers"))?;
         } else if let Some(figures) = summary(text) {
             self.figures = Some(figures);
         } else if let Some(counts) = counts(text) {

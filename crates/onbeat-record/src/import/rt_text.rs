@@ -206,6 +206,7 @@ struct RtText {
     tool: &'static str,
     command: Vec<String>,
     passed_over: PassedOver,
+    damage: Damage,
 }
 
 /// One stream per thread or pair.
@@ -214,9 +215,8 @@ struct RtText {
 /// [`Error`].
 pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut text = RtText::default();
-    let mut damage = Damage::new(asked.skip_damaged);
     each_line(file, |line| {
-        text.line(line, &mut damage);
+        text.line(line);
         Ok(())
     })?;
 
@@ -231,7 +231,7 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
     for stream in &mut streams {
         stream.command.clone_from(&text.command);
         stream.remarks.extend(meaning(text.tool));
-        stream.remarks.extend(damage.sentences());
+        stream.remarks.extend(text.damage.sentences());
         stream.remarks.extend(text.passed_over.sentence("rt-tests"));
         stream
             .missing
@@ -242,17 +242,17 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
 }
 
 impl RtText {
-    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) {
+    fn line(&mut self, line: &Line<'_>) {
         let text = line.text.trim();
         if let Some(status) = StatusLine::parse(text) {
             if !line.has_end && status.last_width < 8 {
-                damage.cut(line.number, format!("`{text}`"));
+                self.damage.cut(line.number, format!("`{text}`"));
             } else if status.thread < MOST_THREADS {
                 self.status.insert(status.thread, status);
             }
         } else if let Some(pair) = PairLine::parse(text) {
             if !line.has_end && pair.last_width < 5 {
-                damage.cut(line.number, format!("`{text}`"));
+                self.damage.cut(line.number, format!("`{text}`"));
             } else if pair.sender < MOST_THREADS {
                 self.pairs.insert(pair.sender, pair);
             }

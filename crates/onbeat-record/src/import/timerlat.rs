@@ -93,6 +93,7 @@ struct TimerlatText {
     /// Events in the ring buffer, and those that were written into it.
     kept: Option<(u64, u64)>,
     passed_over: PassedOver,
+    damage: Damage,
 }
 
 /// One stream per CPU.
@@ -101,9 +102,8 @@ struct TimerlatText {
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek)) -> Result<Vec<Stream>, Error> {
     let mut text = TimerlatText::default();
-    let mut damage = Damage::new(false);
     each_line(file, |line| {
-        text.line(line, &mut damage);
+        text.line(line);
         Ok(())
     })?;
     if text.cpus.is_empty() {
@@ -138,7 +138,7 @@ pub fn read(file: &mut (impl BufRead + Seek)) -> Result<Vec<Stream>, Error> {
         stream.label = if several { format!("CPU {cpu}") } else { String::new() };
         stream.parts.sort_by(|a, b| a.t.total_cmp(&b.t));
         text.describe(stream, *cpu);
-        stream.remarks.extend(damage.sentences());
+        stream.remarks.extend(text.damage.sentences());
     }
     Ok(streams.into_values().collect())
 }
@@ -163,10 +163,10 @@ fn is_whole(line: &Line<'_>) -> bool {
 }
 
 impl TimerlatText {
-    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) {
+    fn line(&mut self, line: &Line<'_>) {
         let text = line.text.trim();
         match Activation::parse(text) {
-            Some(_) if !is_whole(line) => damage.cut(line.number, format!("`{text}`")),
+            Some(_) if !is_whole(line) => self.damage.cut(line.number, format!("`{text}`")),
             Some(of) => {
                 let cpu = self.cpus.entry(of.cpu).or_default();
                 cpu.extent.take_in(&of.sample);

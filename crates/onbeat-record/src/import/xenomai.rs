@@ -11,7 +11,7 @@ use std::io::BufRead;
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, each_line};
 use super::rt_text;
 use super::stated::{self, Stated};
 use super::stream::{Stream, StreamPart};
@@ -54,7 +54,7 @@ pub fn read(
     file: &mut impl BufRead,
     (format, asked): (Format, &SourceOptions),
 ) -> Result<Vec<Stream>, Error> {
-    let mut text = LatencyText::new(format, asked.skip_damaged);
+    let mut text = LatencyText::new(format, asked);
     each_line(file, |line| text.line(line))?;
     text.buckets_of_gnuplot();
     let stated = text.stated();
@@ -67,7 +67,7 @@ pub fn read(
 }
 
 impl LatencyText {
-    fn new(format: Format, is_damage_skipped: bool) -> Self {
+    fn new(format: Format, asked: &SourceOptions) -> Self {
         Self {
             format,
             // Xenomai's `latency` prints microseconds, RTAI's testsuite nanoseconds, under the same
@@ -89,7 +89,7 @@ impl LatencyText {
             priority: None,
             in_timer_handler: false,
             passed_over: PassedOver::default(),
-            damage: Damage::new(is_damage_skipped),
+            damage: Damage::new(asked),
         }
     }
 
@@ -220,19 +220,8 @@ impl LatencyText {
         let read = self.three(figures, ["lat min", "lat avg", "lat max"]);
         let Some([min, mean, max]) = read.filter(|_| is_whole) else {
             let reason = format!("`{}` is not a line of figures", line.text.trim());
-            if !line.has_end {
-                self.damage.cut(line.number, reason);
-                return Ok(());
-            }
-            let (format, before) = (self.format, self.seconds);
-            let what = "lines of figures";
-            return self.damage.meet(DamagedLine {
-                format,
-                line: line.number,
-                reason,
-                before,
-                what,
-            });
+            let before = (self.format, self.seconds, "lines of figures");
+            return self.damage.unread(line, reason, before);
         };
 
         self.count_events(figures);
