@@ -12,19 +12,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Seek, SeekFrom};
 
 use super::error::Error;
-use super::format::{Format, SourceOptions, to_ns};
+use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, each_line};
 use super::rt_tests::{CommandLine, NO_SKIPPED, Overflow, missing};
-use super::rt_text::{self, StatusLine};
+use super::rt_text::{self, MOST_THREADS, StatusLine};
 use super::samples::{Extent, Sample, SampleCounter};
-use super::stated::Stated;
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Resolution, Series};
 
 const FORMAT: Format = Format::Cyclictest;
-/// More threads than this are not threads.
-// A column of numbers makes a thread each; a damaged line must not make a million.
-const MOST_THREADS: u32 = 8192;
 /// Widths that cyclictest pads figures to: shorter ones at the end of a file are cut off.
 const SAMPLE_WIDTH: usize = 8;
 const ROW_WIDTH: usize = 6;
@@ -151,13 +147,8 @@ impl CyclictestText {
         let is_in_ns = self.options().has('N', "--nsecs")
             || self.status.values().any(|status| status.is_padded_to_ns);
         let by_text = if is_in_ns { 1.0 } else { 1_000.0 };
-        match to_ns(1.0, asked.unit_ns.unwrap_or(by_text)) {
-            Some(step_ns) if step_ns > 0 => Ok(step_ns),
-            _ => {
-                let line = self.rows.first().map_or(1, |(line, _, _)| *line);
-                Err(Error::line(FORMAT, line, "a unit below a nanosecond"))
-            }
-        }
+        let line = self.rows.first().map_or(1, |(line, _, _)| *line);
+        asked.whole_unit_ns(by_text, (FORMAT, line))
     }
 
     fn options(&self) -> CommandLine {
@@ -338,15 +329,8 @@ impl CyclictestText {
         };
 
         let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
-        let mut part = StreamPart::untimed(Series::WakeupLatency, 0.0);
-        for (latency, n) in column() {
-            part.count(&resolution, latency.saturating_mul(step_ns), n);
-        }
-
-        if let Some(beyond) = resolution.beyond {
-            part.count(&resolution, beyond.from_ns, beyond.count);
-        }
-
+        let cells = column().map(|(latency, n)| (latency.saturating_mul(step_ns), n));
+        let mut part = StreamPart::of_cells(Series::WakeupLatency, &resolution, cells);
         if let (Some(min), Some(mean), Some(max)) =
             (figure(&self.minima), figure(&self.averages), max)
         {
@@ -368,12 +352,9 @@ impl CyclictestText {
     /// What status lines state, a stream per thread.
     fn figures(&self, step_ns: u64) -> Vec<Stream> {
         let several = self.status.len() > 1;
-        let unit_ns = step_ns as f64;
         let of_thread = |(thread, status): (&u32, &StatusLine)| {
-            let cycles = Some(status.cycles).filter(|cycles| *cycles > 0)?;
-            let stated = Stated::in_units(Some(cycles), status.figures, unit_ns)?;
-            let mut stream = Stream { label: label(*thread, several), ..Stream::default() };
-            stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
+            let label = label(*thread, several);
+            let mut stream = status.stream(label, Series::WakeupLatency, step_ns)?;
             stream.missing.push(NO_SKIPPED.to_owned());
             Some(stream)
         };

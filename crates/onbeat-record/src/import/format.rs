@@ -1,5 +1,6 @@
 //! What a file of a format may leave open.
 
+use super::error::Error;
 pub use super::vocabulary::Format;
 use crate::Series;
 
@@ -19,6 +20,20 @@ pub struct SourceOptions {
     /// Whether damaged lines are passed over and counted, where a format's lines stand for
     /// themselves; otherwise the first one is an error.
     pub skip_damaged: bool,
+}
+
+impl SourceOptions {
+    /// Whole nanoseconds per unit, `usual_ns` where none is asked for; an error at a line where a
+    /// unit is below one.
+    pub(super) fn whole_unit_ns(
+        &self,
+        usual_ns: f64,
+        (format, line): (Format, usize),
+    ) -> Result<u64, Error> {
+        to_ns(1.0, self.unit_ns.unwrap_or(usual_ns))
+            .filter(|unit_ns| *unit_ns > 0)
+            .ok_or_else(|| Error::line(format, line, "a unit below a nanosecond"))
+    }
 }
 
 /// A number in units, as whole nanoseconds, rounded to the nearest; `None` when it is below 0 or

@@ -9,8 +9,9 @@
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
-use super::stream::{Stream, StreamPart};
-use crate::{Moments, Resolution, Series};
+use super::stated;
+use super::stream::{SourceFigures, Stream};
+use crate::Series;
 
 const FORMAT: Format = Format::Hgrm;
 
@@ -55,26 +56,13 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         let advice = "its rows are Value, Percentile, TotalCount, 1/(1-Percentile)";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     };
-    let resolution = Resolution {
-        upper_ends_ns: all.cells.iter().map(|(end, _)| *end).collect(),
-        ..Resolution::exact()
-    };
-    let mut part = StreamPart::untimed(asked.series.unwrap_or(Series::Recorded), 0.0);
-    for &(end, n) in &all.cells {
-        part.count(&resolution, end, n);
-    }
-
+    let series = asked.series.unwrap_or(Series::Recorded);
+    let (resolution, mut part) = stated::uneven(series, &all.cells);
     if let (Some(mean), Some(sd)) = (all.mean, all.sd) {
-        let n = part.samples();
         let max_ns = all.max.and_then(|max| to_ns(max, unit_ns)).unwrap_or(last_ns);
-        let sd_ns = sd * unit_ns;
-        part.moments = Some(Moments {
-            n,
-            min_ns: all.min_ns.min(max_ns),
-            max_ns,
-            mean_ns: mean * unit_ns,
-            m2: sd_ns * sd_ns * n as f64,
-        });
+        let min_ns = all.min_ns.min(max_ns);
+        let source = SourceFigures { min_ns, max_ns, mean_ns: mean * unit_ns };
+        part.moments = Some(part.moments_with_sd(source, sd * unit_ns));
     }
 
     let missing = vec![
@@ -83,7 +71,7 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
             .to_owned(),
         "the machine, the start and the command: the text does not hold them".to_owned(),
     ];
-    let resolution = [(part.series, resolution)].into();
+    let resolution = [(series, resolution)].into();
 
     Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::error::Error;
-use super::format::{Format, SourceOptions, to_ns};
+use super::format::{Format, SourceOptions};
 use super::lines::{Damage, begins};
 use super::stream::{Stream, StreamPart, TrendSteps};
 use crate::payload::{Decoder, PayloadError, Scale};
@@ -104,9 +104,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     file.seek(SeekFrom::Start(0))?;
-    let unit_ns =
-        asked.unit_ns.map_or(Some(1), |unit_ns| to_ns(1.0, unit_ns)).filter(|unit| *unit > 0);
-    let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
+    let unit_ns = asked.whole_unit_ns(1.0, (FORMAT, 1))?;
     let default_series = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
     let mut counting = IntervalMerger::new(&clock, unit_ns, asked.series.unwrap_or(default_series));
     let mut damage = Damage::new(asked);

@@ -12,20 +12,19 @@ use std::io::{BufRead, Seek, SeekFrom};
 use serde::Deserialize;
 
 use super::error::Error;
-use super::format::{Format, SourceOptions, to_ns};
+use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, each_line};
-use super::rt_tests::{BEYOND, Overflow};
-use super::rt_text::StatusLine;
+use super::rt_tests::{BEYOND, counted};
+use super::rt_text::{MOST_THREADS, StatusLine};
 use super::samples::{Extent, Sample, SampleCounter};
-use super::stated::{self, Stated};
-use super::stream::{Stream, StreamPart};
+use super::stated::Stated;
+use super::stream::Stream;
 use crate::{Resolution, Series};
 use onbeat_host::machine::Host;
 
 const FORMAT: Format = Format::Jitterdebugger;
 /// Where its histograms end, in nanoseconds.
 const END_NS: u64 = 1_000_000;
-const MOST_THREADS: u32 = 8192;
 /// No latency is longer, in its units.
 const LONGEST: i64 = 36_000_000_000_000;
 /// The first version of its JSON that sleeps until an instant.
@@ -96,8 +95,7 @@ fn sample(line: &str) -> Option<(u32, f64, i64)> {
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut text = JitterText { damage: Damage::new(asked), ..JitterText::default() };
     each_line(file, |line| text.line(line))?;
-    let unit_ns = to_ns(1.0, asked.unit_ns.unwrap_or(1_000.0)).filter(|unit| *unit > 0);
-    let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
+    let unit_ns = asked.whole_unit_ns(1_000.0, (FORMAT, 1))?;
     let mut streams = if text.samples.is_empty() {
         text.of_status_lines(unit_ns)
     } else {
@@ -200,33 +198,19 @@ impl OfCpu {
         let stated = stated.ok_or_else(|| {
             format!("minimum {} and maximum {} contradict each other", self.min, self.max)
         })?;
-        let counted = self.histogram.values().try_fold(0_u64, |all, n| all.checked_add(*n));
-        let counted = counted.filter(|n| *n <= self.count).ok_or_else(|| {
+        let counted = counted(&self.histogram, END_NS / step_ns, stated, step_ns);
+        let (resolution, part) = counted.ok_or_else(|| {
             format!("its histogram holds more samples than its count of {}", self.count)
         })?;
-        let last = self.histogram.keys().last().copied().unwrap_or(0);
-        let overflow = Overflow {
-            end: (END_NS / step_ns).max(last.saturating_add(1)),
-            max: u64::try_from(self.max).unwrap_or(0),
-            count: self.count - counted,
-        };
-        let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
-        let mut part = StreamPart::untimed(Series::WakeupLatency, 0.0);
-        for (&bucket, &n) in &self.histogram {
-            part.count(&resolution, bucket.saturating_mul(step_ns), n);
-        }
-        if let Some(beyond) = resolution.beyond {
-            part.count(&resolution, beyond.from_ns, beyond.count);
+        if resolution.beyond.is_some() {
             stream.missing.push(BEYOND.to_owned());
         }
 
-        part.moments = Some(stated::moments(&part, &resolution, stated));
         stream.missing.push(
             "order and times of the samples: no figures over time and no intervals".to_owned(),
         );
         stream.missing.push("standard deviation: computed from the histogram's buckets".to_owned());
-        stream.resolution.insert(part.series, resolution);
-        stream.parts.push(part);
+        stream.put(part, resolution);
         Ok(())
     }
 }
@@ -292,13 +276,9 @@ impl JitterText {
     fn of_status_lines(&self, unit_ns: u64) -> Vec<Stream> {
         let several = self.status.len() > 1;
         let stream = |status: &StatusLine| {
-            let n = Some(status.cycles).filter(|cycles| *cycles > 0)?;
-            let stated = Stated::in_units(Some(n), status.figures, unit_ns as f64)?;
             let cpu = status.cpu.unwrap_or(status.thread);
             let label = if several { format!("CPU {cpu}") } else { String::new() };
-            let mut stream = Stream { label, ..Stream::default() };
-            stated.put_into(&mut stream, Series::WakeupLatency, unit_ns);
-            Some(stream)
+            status.stream(label, Series::WakeupLatency, unit_ns)
         };
         self.status.values().filter_map(stream).collect()
     }

@@ -157,7 +157,7 @@ fn read_text(
     let mut streams = match format {
         Format::Hlog => hlog::read(file, asked)?,
         Format::Csv => csv::read(file, asked)?,
-        Format::CyclictestJson => rt_tests::cyclictest(&whole(file, format)?, asked)?,
+        Format::CyclictestJson => rt_tests::cyclictest(&whole(file, format)?)?,
         Format::RtTestsJson => rt_tests::others(&whole(file, format)?, asked)?,
         Format::RtTests => rt_text::read(file, asked)?,
         Format::OslatJson => rt_tests::oslat(&whole(file, format)?)?,

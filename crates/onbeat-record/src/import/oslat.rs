@@ -182,8 +182,7 @@ impl OslatText {
         }
 
         stream.remarks.extend(self.passed_over.sentence("oslat"));
-        stream.resolution.insert(part.series, resolution);
-        stream.parts.push(part);
+        stream.put(part, resolution);
         stream
     }
 }

@@ -175,7 +175,7 @@ fn line_of(text: &str, thread: u32) -> usize {
 ///
 /// # Errors
 /// [`Error`].
-pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+pub fn cyclictest(text: &str) -> Result<Vec<Stream>, Error> {
     let format = Format::CyclictestJson;
     // Of a thread without a cycle the average is 0 / 0.
     let text = &text.replace(": -nan,", ": 0,").replace(": nan,", ": 0,");
@@ -188,7 +188,9 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
     let idle: Vec<u32> = idle.collect();
     for (&number, thread) in file.thread.iter().filter(|(number, _)| !idle.contains(number)) {
         let line = |reason: String| Error::line(format, line_of(text, number), reason);
-        let stated = thread.stated(step_ns).ok_or_else(|| {
+        let figures = [thread.min as f64, thread.avg, thread.max as f64];
+        let stated = Stated::in_units(Some(thread.cycles), figures, step_ns as f64);
+        let stated = stated.ok_or_else(|| {
             line(format!("thread {number}: minimum {}, maximum {}", thread.min, thread.max))
         })?;
         let mut stream = file.stream(number, thread.cpu);
@@ -198,20 +200,29 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
         rt_text::describe_scheduling(&mut stream, options.policy(), priority);
         // Without `-h` there are figures and no distribution: they are kept as such, and no
         // percentile is made up from them.
-        if thread.histogram.is_empty() && thread.cycles > 0 {
+        if thread.histogram.is_empty() {
             stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
             stream.missing.push(NO_SKIPPED.to_owned());
         } else {
-            thread
-                .histogram_into(&mut stream, stated, (&options, step_ns, file.elapsed_s()))
-                .map_err(line)?;
+            // The end that was asked for, and not the last bucket that was filled: samples beyond
+            // lie beyond the whole histogram.
+            let end = histogram_end(&options).unwrap_or(0);
+            // cyclictest counts what is beyond its histogram in the cycles alone. More samples than
+            // cycles is a file that somebody edited.
+            let counted = counted(&thread.histogram, end, stated, step_ns).ok_or_else(|| {
+                line(format!("a histogram with more samples than its {} cycles", thread.cycles))
+            })?;
+            let (resolution, mut part) = counted;
+            part.length = file.elapsed_s();
+            stream.missing = missing(&resolution, true);
+            stream.put(part, resolution);
         }
 
         stream.remarks.extend(idle.iter().map(|number| format!("thread {number} had no cycle")));
         streams.push(stream);
     }
 
-    if streams.iter().all(|stream| stream.parts.iter().all(|part| part.samples() == 0)) {
+    if streams.is_empty() {
         let advice = "it states no cycles: cyclictest was stopped before its first one";
         return Err(Error::NoHistogram { format, lines: text.lines().count(), advice });
     }
@@ -236,51 +247,32 @@ fn priority(options: &CommandLine, thread: u32, threads: usize) -> u64 {
 pub(super) const NO_SKIPPED: &str =
     "skipped releases: cyclictest does not count them, so their slots are in no figure";
 
-impl CyclictestThread {
-    fn stated(&self, step_ns: u64) -> Option<Stated> {
-        let figures = [self.min as f64, self.avg, self.max as f64];
-        Stated::in_units(Some(self.cycles), figures, step_ns as f64)
-    }
+/// Where cyclictest's histogram was asked to end, in units; `None` where none was asked for.
+fn histogram_end(options: &CommandLine) -> Option<u64> {
+    options.number('h', "--histogram").or_else(|| options.number('H', "--histofall"))
+}
 
-    fn histogram_into(
-        &self,
-        stream: &mut Stream,
-        stated: Stated,
-        (options, step_ns, elapsed_s): (&CommandLine, u64, f64),
-    ) -> Result<(), String> {
-        let counted = self.histogram.values().try_fold(0_u64, |all, n| all.checked_add(*n));
-        // cyclictest counts what is beyond its histogram in the cycles alone. More samples than
-        // cycles is a file that somebody edited.
-        let counted = counted.filter(|n| *n <= self.cycles).ok_or_else(|| {
-            format!("a histogram with more samples than its {} cycles", self.cycles)
-        })?;
-        let last = self.histogram.keys().last().copied().unwrap_or(0);
-        let end = options
-            .number('h', "--histogram")
-            .or_else(|| options.number('H', "--histofall"))
-            .unwrap_or(0)
-            // The end that was asked for, and not the last bucket that was filled: samples beyond
-            // lie beyond the whole histogram.
-            .max(last.saturating_add(1));
+/// A histogram in units, of a tool that counts what is beyond the `end` in the number of all
+/// samples alone; `None` where it has more samples than these.
+pub(super) fn counted(
+    histogram: &BTreeMap<u64, u64>,
+    end: u64,
+    stated: Stated,
+    step_ns: u64,
+) -> Option<(Resolution, StreamPart)> {
+    let counted = histogram.values().try_fold(0_u64, |all, n| all.checked_add(*n))?;
+    let last = histogram.keys().last().copied().unwrap_or(0);
+    let overflow = Overflow {
+        end: end.max(last.saturating_add(1)),
         // Negative where the only sample was an early wake-up.
-        let max = u64::try_from(self.max).unwrap_or(0);
-        let beyond = Overflow { end, max, count: self.cycles - counted };
-        let resolution = Resolution { beyond: beyond.at(step_ns), ..Resolution::even(step_ns) };
-        let mut part = StreamPart::untimed(Series::WakeupLatency, elapsed_s);
-        for (&bucket, &n) in &self.histogram {
-            part.count(&resolution, bucket.saturating_mul(step_ns), n);
-        }
-
-        if let Some(beyond) = resolution.beyond {
-            part.count(&resolution, beyond.from_ns, beyond.count);
-        }
-
-        part.moments = Some(stated::moments(&part, &resolution, stated));
-        stream.missing = missing(&resolution, true);
-        stream.resolution.insert(part.series, resolution);
-        stream.parts.push(part);
-        Ok(())
-    }
+        max: stated.max_ns.max(0).unsigned_abs() / step_ns,
+        count: stated.n?.checked_sub(counted)?,
+    };
+    let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
+    let cells = histogram.iter().map(|(bucket, n)| (bucket.saturating_mul(step_ns), *n));
+    let mut part = StreamPart::of_cells(Series::WakeupLatency, &resolution, cells);
+    part.moments = Some(stated::moments(&part, &resolution, stated));
+    Some((resolution, part))
 }
 
 /// Samples beyond the last bucket, in buckets of the tool.
@@ -303,11 +295,12 @@ impl Overflow {
 /// equal.
 fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     let interval_us = options.number('i', "--interval").unwrap_or(1_000);
-    let has_histogram = options.number('h', "--histogram").is_some()
-        || options.number('H', "--histofall").is_some();
     // With a histogram, cyclictest gives all threads the same interval; otherwise each next one is
     // longer by --distance, with -S as well.
-    let apart_us = if has_histogram { 0 } else { options.number('d', "--distance").unwrap_or(500) };
+    let apart_us = match histogram_end(options) {
+        Some(_) => 0,
+        None => options.number('d', "--distance").unwrap_or(500),
+    };
     interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
 }
 
@@ -495,8 +488,7 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
             ));
         }
 
-        stream.resolution.insert(part.series, resolution);
-        stream.parts.push(part);
+        stream.put(part, resolution);
         streams.push(stream);
     }
 

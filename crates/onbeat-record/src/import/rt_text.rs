@@ -18,7 +18,8 @@ use onbeat_host::machine::Host;
 const FORMAT: Format = Format::RtTests;
 const STEP_NS: u64 = 1_000;
 /// More threads than this are not threads.
-const MOST_THREADS: u32 = 8192;
+// A column of numbers makes a thread each; a damaged line must not make a million.
+pub(super) const MOST_THREADS: u32 = 8192;
 /// Width that cyclictest pads averages in nanoseconds to.
 const NS_WIDTH: usize = 8;
 
@@ -124,6 +125,15 @@ impl StatusLine {
             is_padded_to_ns: average_width == NS_WIDTH && average.len() < NS_WIDTH,
             smis: number(" SMI:"),
         })
+    }
+
+    /// A stream of what it states; `None` where its thread had no cycle.
+    pub(super) fn stream(&self, label: String, series: Series, step_ns: u64) -> Option<Stream> {
+        let n = Some(self.cycles).filter(|cycles| *cycles > 0)?;
+        let stated = Stated::in_units(Some(n), self.figures, step_ns as f64)?;
+        let mut stream = Stream { label, ..Stream::default() };
+        stated.put_into(&mut stream, series, step_ns);
+        Some(stream)
     }
 }
 
@@ -271,14 +281,11 @@ impl RtText {
 
     fn of_status(&self, several: bool, asked: &SourceOptions) -> Vec<Stream> {
         let of_thread = |(thread, status): (&u32, &StatusLine)| {
-            let n = Some(status.cycles).filter(|cycles| *cycles > 0)?;
-            let stated = Stated::in_units(Some(n), status.figures, STEP_NS as f64)?;
             let label = if several { format!("thread {thread}") } else { String::new() };
-            let mut stream = Stream { label, ..Stream::default() };
             let has_deadline = status.priority.is_none();
             let tool = if has_deadline { "cyclicdeadline" } else { "signaltest" };
             let series = asked.series.unwrap_or_else(|| series_of(tool));
-            stated.put_into(&mut stream, series, STEP_NS);
+            let mut stream = status.stream(label, series, STEP_NS)?;
             stream.period_ns = status.interval_us.and_then(|us| us.checked_mul(1_000));
             describe_scheduling(&mut stream, has_deadline.then_some("deadline"), status.priority);
             if self.tool.is_empty() {

@@ -183,8 +183,7 @@ impl RtlaText {
             }
 
             if part.samples() > 0 {
-                stream.resolution.insert(*series, resolution);
-                stream.parts.push(part);
+                stream.put(part, resolution);
             }
         }
 
@@ -205,12 +204,11 @@ impl RtlaText {
             .max(end);
         let beyond = (over > 0).then_some(Beyond { from_ns: end, to_ns, count: over });
         let resolution = Resolution { beyond, ..Resolution::even(step_ns) };
-        let mut part = StreamPart::untimed(series, self.length_s);
-        for (index, counts) in &self.rows {
-            part.count(&resolution, index.saturating_mul(self.step_of_unit_ns), counts[place]);
-        }
-
-        part.count(&resolution, end, over);
+        let cell = |(index, counts): &(u64, Vec<u64>)| {
+            (index.saturating_mul(self.step_of_unit_ns), counts[place])
+        };
+        let mut part = StreamPart::of_cells(series, &resolution, self.rows.iter().map(cell));
+        part.length = self.length_s;
         let counted = part.samples();
         if let Some(stated) = figure(&self.count).filter(|stated| *stated as u64 != counted) {
             let (name, cpu) = self.columns[place];

@@ -9,8 +9,8 @@ use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
 use super::lines::{Line, PassedOver, each_line};
 use super::stated;
-use super::stream::{Stream, StreamPart};
-use crate::{Moments, Resolution, Series};
+use super::stream::{SourceFigures, Stream};
+use crate::Series;
 use onbeat_host::machine::Host;
 
 const FORMAT: Format = Format::Sockperf;
@@ -129,18 +129,10 @@ impl Server {
         percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
         let cells = stated::parted(all, &percentiles, max_ns)?;
         let usual = if self.is_round_trip { Series::RoundTrip } else { Series::Recorded };
-        let mut part = StreamPart::untimed(asked.unwrap_or(usual), 0.0);
-        let resolution = Resolution {
-            upper_ends_ns: cells.iter().map(|(end, _)| *end).collect(),
-            ..Resolution::exact()
-        };
-        for &(end_ns, n) in &cells {
-            part.count(&resolution, end_ns, n);
-        }
-
-        let n = part.samples();
-        let m2 = self.sd_ns * self.sd_ns * n as f64;
-        part.moments = self.mean_ns.map(|mean_ns| Moments { n, min_ns, max_ns, mean_ns, m2 });
+        let (resolution, mut part) = stated::uneven(asked.unwrap_or(usual), &cells);
+        part.moments = self.mean_ns.map(|mean_ns| {
+            part.moments_with_sd(SourceFigures { min_ns, max_ns, mean_ns }, self.sd_ns)
+        });
         let mut stream = Stream {
             missing: vec![
                 "order and times of the samples: no figures over time and no intervals".to_owned(),

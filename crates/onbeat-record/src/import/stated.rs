@@ -28,27 +28,22 @@ impl Stated {
         })
     }
 
+    /// Its extremes, 0 where they are below.
+    pub(super) fn floor_ns(&self) -> (u64, u64) {
+        (self.min_ns.max(0).unsigned_abs(), self.max_ns.max(0).unsigned_abs())
+    }
+
     /// Puts these figures into a stream. `step_ns` is how finely the source states them.
     pub(super) fn put_into(self, stream: &mut Stream, series: Series, step_ns: u64) {
-        let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
+        let (min_ns, max_ns) = self.floor_ns();
         // What is not counted is at least the maximum itself.
         let n = self.n.unwrap_or(1).max(1);
         let finest = step_ns.max(1) - 1;
-        let beyond = Beyond {
-            from_ns: floor(self.min_ns),
-            to_ns: floor(self.max_ns).saturating_add(finest),
-            count: n,
-        };
+        let to_ns = max_ns.saturating_add(finest);
+        let beyond = Beyond { from_ns: min_ns, to_ns, count: n };
         let resolution = Resolution { beyond: Some(beyond), ..Resolution::even(step_ns) };
-        let mut part = StreamPart::untimed(series, 0.0);
-        part.count(&resolution, beyond.from_ns, n);
-        part.moments = Some(Moments {
-            n,
-            min_ns: floor(self.min_ns),
-            max_ns: floor(self.max_ns),
-            mean_ns: self.mean_ns,
-            m2: 0.0,
-        });
+        let mut part = StreamPart::of_cells(series, &resolution, []);
+        part.moments = Some(Moments { n, min_ns, max_ns, mean_ns: self.mean_ns, m2: 0.0 });
 
         if self.min_ns < 0 {
             let earliest_ns = self.min_ns.unsigned_abs();
@@ -56,8 +51,7 @@ impl Stated {
         }
 
         stream.figures_only.insert(series);
-        stream.resolution.insert(series, resolution);
-        stream.parts.push(part);
+        stream.put(part, resolution);
         stream.missing.push(
             "the distribution: the source states count, minimum, mean and maximum only".to_owned(),
         );
@@ -96,15 +90,18 @@ pub(super) fn parted(all: u64, percentiles: &[(f64, u64)], max_ns: u64) -> Optio
     Some(cells)
 }
 
+/// A part without times, of cells with these upper ends and so many samples each.
+pub(super) fn uneven(series: Series, cells: &[(u64, u64)]) -> (Resolution, StreamPart) {
+    let upper_ends_ns = cells.iter().map(|(end, _)| *end).collect();
+    let resolution = Resolution { upper_ends_ns, ..Resolution::exact() };
+    let part = StreamPart::of_cells(series, &resolution, cells.iter().copied());
+    (resolution, part)
+}
+
 /// Moments that a source states beside its histogram, where it may go below 0.
 pub(super) fn moments(part: &StreamPart, resolution: &Resolution, stated: Stated) -> Moments {
-    let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
-    let source = SourceFigures {
-        min_ns: floor(stated.min_ns),
-        max_ns: floor(stated.max_ns),
-        mean_ns: stated.mean_ns,
-    };
-    part.moments_around(resolution, source)
+    let (min_ns, max_ns) = stated.floor_ns();
+    part.moments_around(resolution, SourceFigures { min_ns, max_ns, mean_ns: stated.mean_ns })
 }
 
 #[cfg(test)]

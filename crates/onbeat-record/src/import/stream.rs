@@ -49,6 +49,12 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Adds a part, and the cells of its series.
+    pub(super) fn put(&mut self, part: StreamPart, resolution: Resolution) {
+        self.resolution.insert(part.series, resolution);
+        self.parts.push(part);
+    }
+
     /// What its figures leave open, one sentence each: negative samples, and series without a
     /// distribution.
     fn figures_in_words(&self) -> Vec<String> {
@@ -174,6 +180,21 @@ impl StreamPart {
         Self { series, t: 0.0, length, cells: BTreeMap::new(), moments: None, maxima: None }
     }
 
+    /// A part without times, of a histogram's cells and of what lies beyond them.
+    pub(super) fn of_cells(
+        series: Series,
+        resolution: &Resolution,
+        cells: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Self {
+        let mut part = Self::untimed(series, 0.0);
+        let beyond = resolution.beyond.map(|beyond| (beyond.from_ns, beyond.count));
+        for (ns, n) in cells.into_iter().chain(beyond) {
+            part.count(resolution, ns, n);
+        }
+
+        part
+    }
+
     /// Counts samples whose value is `ns` in the source.
     pub fn count(&mut self, resolution: &Resolution, ns: u64, samples: u64) {
         if samples > 0 {
@@ -223,6 +244,13 @@ impl StreamPart {
             mean_ns: source.mean_ns,
             m2: if is_bounded { m2.min(below * above * n as f64) } else { m2 },
         }
+    }
+
+    /// The moments of these cells where the source reports the standard deviation too.
+    pub(super) fn moments_with_sd(&self, source: SourceFigures, sd_ns: f64) -> Moments {
+        let n = self.samples();
+        let SourceFigures { min_ns, max_ns, mean_ns } = source;
+        Moments { n, min_ns, max_ns, mean_ns, m2: sd_ns * sd_ns * n as f64 }
     }
 }
 

@@ -7,8 +7,8 @@
 use super::error::Error;
 use super::format::Format;
 use super::stated::{self, Stated};
-use super::stream::{Stream, StreamPart};
-use crate::{Beyond, Moments, Resolution, Series};
+use super::stream::{SourceFigures, Stream, StreamPart};
+use crate::{Beyond, Resolution, Series};
 use onbeat_host::machine::Host;
 
 const FORMAT: Format = Format::StressNg;
@@ -180,25 +180,15 @@ impl Stressor {
     fn of_percentiles(&self, (min_ns, max_ns): (u64, u64), number: Option<u32>) -> Option<Stream> {
         let all = self.samples.filter(|_| !self.percentiles.is_empty())?;
         let cells = stated::parted(all, &self.percentiles, max_ns)?;
-        let resolution = Resolution {
-            upper_ends_ns: cells.iter().map(|(end, _)| *end).collect(),
-            ..Resolution::exact()
-        };
-        let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
-        for &(end_ns, n) in &cells {
-            part.count(&resolution, end_ns, n);
-        }
-
-        let n = part.samples();
-        let m2 = self.sd_ns * self.sd_ns * n as f64;
-        part.moments = Some(Moments { n, min_ns, max_ns, mean_ns: self.mean_ns, m2 });
+        let (resolution, mut part) = stated::uneven(Series::SleepLatency, &cells);
+        let source = SourceFigures { min_ns, max_ns, mean_ns: self.mean_ns };
+        part.moments = Some(part.moments_with_sd(source, self.sd_ns));
         let mut stream = Stream { missing: self.missing(None), ..self.described(number) };
         stream.missing.push(
             "values between two of its percentiles: percentiles there are given as the larger one; --cyclic-dist 1000 prints a histogram"
                 .to_owned(),
         );
-        stream.resolution.insert(part.series, resolution);
-        stream.parts.push(part);
+        stream.put(part, resolution);
         Some(stream)
     }
 
@@ -213,25 +203,12 @@ impl Stressor {
         let beyond = self.beyond(end_ns);
         let missing = self.missing(beyond);
         let resolution = Resolution { beyond, ..Resolution::even(self.step_ns) };
-
-        let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
-        for &(ns, n) in &self.rows {
-            part.count(&resolution, ns, n);
-        }
-
-        if let Some(beyond) = resolution.beyond {
-            part.count(&resolution, beyond.from_ns, beyond.count);
-        }
-
-        let n = part.samples();
-        part.moments = self.extremes_ns.map(|(min_ns, max_ns)| Moments {
-            n,
-            min_ns,
-            max_ns,
-            mean_ns: self.mean_ns,
-            m2: self.sd_ns * self.sd_ns * n as f64,
+        let cells = self.rows.iter().copied();
+        let mut part = StreamPart::of_cells(Series::SleepLatency, &resolution, cells);
+        part.moments = self.extremes_ns.map(|(min_ns, max_ns)| {
+            let source = SourceFigures { min_ns, max_ns, mean_ns: self.mean_ns };
+            part.moments_with_sd(source, self.sd_ns)
         });
-
         Stream {
             resolution: [(part.series, resolution)].into(),
             parts: vec![part],

@@ -371,19 +371,18 @@ impl LatencyText {
     fn histogram_into(&self, stream: &mut Stream, stated: Option<Stated>) {
         let width = self.buckets.iter().map(|(begin, end, _)| end - begin).min().unwrap_or(1);
         let step_ns = u64::try_from(width).unwrap_or(1).max(1);
-        let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
         let last = self.buckets.last().copied().unwrap_or_default();
         // The last bucket holds all that is longer.
         let beyond = stated.filter(|of| of.max_ns >= last.1).map(|of| Beyond {
-            from_ns: floor(last.0),
-            to_ns: floor(of.max_ns),
+            from_ns: last.0.max(0).unsigned_abs(),
+            to_ns: of.floor_ns().1,
             count: last.2,
         });
         let resolution = Resolution { beyond, ..Resolution::even(step_ns) };
         let mut part = StreamPart::untimed(self.series(), 0.0);
         let mut early = Early { count: Some(0), earliest_ns: 0 };
         for &(begin, end, count) in &self.buckets {
-            part.count(&resolution, floor(begin), count);
+            part.count(&resolution, begin.max(0).unsigned_abs(), count);
             if end <= 0 {
                 early.count = early.count.map(|n| n.saturating_add(count));
                 early.earliest_ns = early.earliest_ns.max(begin.unsigned_abs());
@@ -414,8 +413,7 @@ impl LatencyText {
                 "the width of a bucket: 1 us assumed, the default of Xenomai's -B".to_owned(),
             );
         }
-        stream.resolution.insert(part.series, resolution);
-        stream.parts.push(part);
+        stream.put(part, resolution);
     }
 }
 
