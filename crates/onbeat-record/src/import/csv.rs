@@ -92,17 +92,13 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 
     let mut stream = counter.finish();
     if columns.series == Series::Recorded {
-        stream
-            .missing
-            .push("what the values are: the file does not say, and --as was not given".to_owned());
+        stream.lacks("what the values are: the file does not say, and --as was not given");
     }
     if first.has_dates {
-        stream.missing.push("the time zone of its date-times: UTC assumed".to_owned());
+        stream.lacks("the time zone of its date-times: UTC assumed");
     }
 
-    stream.missing.push(
-        "skipped releases, the machine and the command: the file does not hold them".to_owned(),
-    );
+    stream.lacks("skipped releases, the machine and the command: the file does not hold them");
     stream.remarks.extend(first.damage.sentences());
     Ok(vec![stream])
 }

@@ -355,7 +355,7 @@ impl CyclictestText {
         let of_thread = |(thread, status): (&u32, &StatusLine)| {
             let label = label(*thread, several);
             let mut stream = status.stream(label, Series::WakeupLatency, step_ns)?;
-            stream.missing.push(NO_SKIPPED.to_owned());
+            stream.lacks(NO_SKIPPED);
             Some(stream)
         };
         self.status.iter().filter_map(of_thread).collect()
@@ -395,12 +395,10 @@ impl CyclictestText {
         let finish = |(thread, counter): (u32, SampleCounter)| {
             let mut stream = counter.finish();
             stream.label = label(thread, several);
-            stream.missing.push(NO_SKIPPED.to_owned());
+            stream.lacks(NO_SKIPPED);
             let of = self.samples.get(&thread);
             if self.interval_us(thread).is_some() {
-                stream.missing.push(
-                    "times of the samples: cycle numbers times the interval are used".to_owned(),
-                );
+                stream.lacks("times of the samples: cycle numbers times the interval are used");
             }
             if let Some(of) = of.filter(|of| of.absent > 0) {
                 let of_largest = if of.absent < of.samples {
@@ -434,14 +432,12 @@ impl CyclictestText {
         });
         rt_text::describe_scheduling(stream, self.policy.as_deref(), priority);
         stream.command.clone_from(&self.command);
-        stream.missing.push(
-            "the machine and the start: cyclictest's text does not hold them, its --json does"
-                .to_owned(),
+        stream.lacks(
+            "the machine and the start: cyclictest's text does not hold them, its --json does",
         );
         if !is_unit_known {
-            stream.missing.push(
-                "the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)"
-                    .to_owned(),
+            stream.lacks(
+                "the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)",
             );
         }
 

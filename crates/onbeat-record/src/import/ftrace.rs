@@ -297,6 +297,6 @@ impl FtraceText {
             ));
         }
         stream.remarks.extend(self.passed_over.sentence("ftrace"));
-        stream.missing.push("skipped releases: a trace does not know the loop's period".to_owned());
+        stream.lacks("skipped releases: a trace does not know the loop's period");
     }
 }

@@ -149,7 +149,7 @@ impl HwlatText {
         stream.missing.push(format!(
             "gaps below the threshold of {threshold}, and how many there were: percentiles are those of the gaps beyond it"
         ));
-        stream.missing.push("the machine, and what ran: the text does not hold them".to_owned());
+        stream.lacks("the machine, and what ran: the text does not hold them");
         if self.counted > self.extent.samples {
             stream.missing.push(format!(
                 "{} of {} gaps: the tracer counts several in a window and records the largest",

@@ -104,9 +104,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     };
     for stream in &mut streams {
         if asked.unit_ns.is_none() {
-            stream.missing.push(
-                "the unit: microseconds assumed; jitterdebugger -N counts nanoseconds (--unit ns)"
-                    .to_owned(),
+            stream.lacks(
+                "the unit: microseconds assumed; jitterdebugger -N counts nanoseconds (--unit ns)",
             );
         }
         stream.remarks.extend(text.damage.sentences());
@@ -135,9 +134,8 @@ fn described(mut streams: Vec<Stream>) -> Result<Vec<Stream>, Error> {
     }
 
     for stream in &mut streams {
-        stream.missing.push(
-            "priority and interval: its command is not in the file (--period gives the interval)"
-                .to_owned(),
+        stream.lacks(
+            "priority and interval: its command is not in the file (--period gives the interval)",
         );
     }
 
@@ -174,8 +172,8 @@ fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
             Error::line(FORMAT, lines_before + line, format!("thread {thread}: {reason}"))
         })?;
         if is_relative {
-            stream.missing.push(
-                "missed periods: this older jitterdebugger sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
+            stream.lacks(
+                "missed periods: this older jitterdebugger sleeps for a time, not until an instant, so that a late start delays the next one",
             );
         }
         streams.push(stream);
@@ -203,13 +201,11 @@ impl OfCpu {
             format!("its histogram holds more samples than its count of {}", self.count)
         })?;
         if resolution.beyond.is_some() {
-            stream.missing.push(BEYOND.to_owned());
+            stream.lacks(BEYOND);
         }
 
-        stream.missing.push(
-            "order and times of the samples: no figures over time and no intervals".to_owned(),
-        );
-        stream.missing.push("standard deviation: computed from the histogram's buckets".to_owned());
+        stream.lacks("order and times of the samples: no figures over time and no intervals");
+        stream.lacks("standard deviation: computed from the histogram's buckets");
         stream.put(part, resolution);
         Ok(())
     }

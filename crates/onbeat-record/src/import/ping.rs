@@ -206,9 +206,7 @@ impl PingText {
         if let Some(peer) = &self.peer {
             stream.remarks.push(format!("round trips to {peer}"));
         }
-        stream
-            .missing
-            .push("the machine and the command: ping's output does not hold them".to_owned());
+        stream.lacks("the machine and the command: ping's output does not hold them");
     }
 }
 

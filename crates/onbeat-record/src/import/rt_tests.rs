@@ -202,7 +202,7 @@ pub fn cyclictest(text: &str) -> Result<Vec<Stream>, Error> {
         // percentile is made up from them.
         if thread.histogram.is_empty() {
             stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
-            stream.missing.push(NO_SKIPPED.to_owned());
+            stream.lacks(NO_SKIPPED);
         } else {
             // The end that was asked for, and not the last bucket that was filled: samples beyond
             // lie beyond the whole histogram.

@@ -243,9 +243,7 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
         stream.remarks.extend(meaning(text.tool));
         stream.remarks.extend(text.damage.sentences());
         stream.remarks.extend(text.passed_over.sentence("rt-tests"));
-        stream
-            .missing
-            .push("the machine and the start: the text does not hold them, --json does".to_owned());
+        stream.lacks("the machine and the start: the text does not hold them, --json does");
     }
 
     Ok(streams)

@@ -172,13 +172,12 @@ impl RtlaText {
             // Without their number, which each CPU would state with all the rest.
             let has_beyond = resolution.beyond.is_some_and(|beyond| beyond.count > 0);
             if has_beyond && !stream.missing.iter().any(|what| what == BEYOND) {
-                stream.missing.push(BEYOND.to_owned());
+                stream.lacks(BEYOND);
             }
 
             if *series == Series::Gap && self.width() > 1 {
-                stream.missing.push(
-                    "minimum, average and maximum to less than a bucket: rtla osnoise hist rounds each gap down to its bucket"
-                        .to_owned(),
+                stream.lacks(
+                    "minimum, average and maximum to less than a bucket: rtla osnoise hist rounds each gap down to its bucket",
                 );
             }
 

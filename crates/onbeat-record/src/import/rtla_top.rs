@@ -101,13 +101,10 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
         }
 
         stream.missing.dedup();
-        stream.missing.push(
-            "the average to more than a whole unit: rtla top cuts it off; rtla hist states it"
-                .to_owned(),
+        stream.lacks(
+            "the average to more than a whole unit: rtla top cuts it off; rtla hist states it",
         );
-        stream.missing.push(
-            "the machine, the start and the command: rtla's text does not hold them".to_owned(),
-        );
+        stream.lacks("the machine, the start and the command: rtla's text does not hold them");
         stream.remarks.extend(missed.clone());
         stream.remarks.extend(passed_over.sentence("rtla"));
         streams.push(stream);

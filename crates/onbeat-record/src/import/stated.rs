@@ -52,13 +52,10 @@ impl Stated {
 
         stream.figures_only.insert(series);
         stream.put(part, resolution);
-        stream.missing.push(
-            "the distribution: the source states count, minimum, mean and maximum only".to_owned(),
-        );
+        stream.lacks("the distribution: the source states count, minimum, mean and maximum only");
         if self.n.is_none() {
-            stream.missing.push(
-                "the number of samples: the source does not state it; 1 represents all of them"
-                    .to_owned(),
+            stream.lacks(
+                "the number of samples: the source does not state it; 1 represents all of them",
             );
         }
     }

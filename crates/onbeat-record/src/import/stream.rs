@@ -55,6 +55,11 @@ impl Stream {
         self.parts.push(part);
     }
 
+    /// Adds a sentence on what the source does not record.
+    pub(super) fn lacks(&mut self, what: &str) {
+        self.missing.push(what.to_owned());
+    }
+
     /// What its figures leave open, one sentence each: negative samples, and series without a
     /// distribution.
     fn figures_in_words(&self) -> Vec<String> {

@@ -184,9 +184,8 @@ impl Stressor {
         let source = SourceFigures { min_ns, max_ns, mean_ns: self.mean_ns };
         part.moments = Some(part.moments_with_sd(source, self.sd_ns));
         let mut stream = Stream { missing: self.missing(None), ..self.described(number) };
-        stream.missing.push(
-            "values between two of its percentiles: percentiles there are given as the larger one; --cyclic-dist 1000 prints a histogram"
-                .to_owned(),
+        stream.lacks(
+            "values between two of its percentiles: percentiles there are given as the larger one; --cyclic-dist 1000 prints a histogram",
         );
         stream.put(part, resolution);
         Some(stream)

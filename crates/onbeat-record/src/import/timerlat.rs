@@ -216,9 +216,9 @@ impl TimerlatText {
             stream.remarks.push(format!("the trace lost events in {} places", self.lost));
         }
         stream.remarks.extend(self.passed_over.sentence("timerlat"));
-        stream.missing.push(
-            "skipped releases: timerlat passes over an activation that is past when it would wait for it, and does not number it".to_owned(),
+        stream.lacks(
+            "skipped releases: timerlat passes over an activation that is past when it would wait for it, and does not number it",
         );
-        stream.missing.push("the machine and the start: the trace does not hold them".to_owned());
+        stream.lacks("the machine and the start: the trace does not hold them");
     }
 }

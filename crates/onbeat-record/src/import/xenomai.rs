@@ -360,9 +360,7 @@ impl LatencyText {
             ));
         }
 
-        stream
-            .missing
-            .push("the machine, the start and the command: the text does not hold them".to_owned());
+        stream.lacks("the machine, the start and the command: the text does not hold them");
         stream.remarks.extend(self.damage.sentences());
         stream.remarks.extend(self.passed_over.sentence(self.format.tool()));
         stream
@@ -399,19 +397,15 @@ impl LatencyText {
         if early.earliest_ns > 0 {
             stream.early.insert(part.series, early);
             if early.count.is_none() {
-                stream.missing.push(
-                    "how many latencies are negative: Xenomai's histogram counts them by their absolute value".to_owned(),
+                stream.lacks(
+                    "how many latencies are negative: Xenomai's histogram counts them by their absolute value",
                 );
             }
         }
 
-        stream.missing.push(
-            "order and times of the samples: no figures over time and no intervals".to_owned(),
-        );
+        stream.lacks("order and times of the samples: no figures over time and no intervals");
         if self.middles.is_empty() {
-            stream.missing.push(
-                "the width of a bucket: 1 us assumed, the default of Xenomai's -B".to_owned(),
-            );
+            stream.lacks("the width of a bucket: 1 us assumed, the default of Xenomai's -B");
         }
         stream.put(part, resolution);
     }
