@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::ChannelAccount;
 use super::error::GatewayError;
-use super::lcm_packets::{LcmLimits, MOST_NAME};
+use super::lcm_packets::{LcmAccount, LcmLimits, MOST_NAME};
 use super::limit_notice::LimitNotice;
 use super::network_encoding::NetworkEncoding;
 use super::transport::{Inlet, Outlet};
@@ -118,24 +118,13 @@ pub struct ReceivedChannel {
 /// What was received from a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReceiveAccount {
-    /// Complete messages, on all channels of the network.
-    pub received: u64,
-    /// Messages that did not arrive, by the gaps in the senders' numbers.
-    pub lost: u64,
-    /// What arrived and is not of the network's protocol, or not of the channel's type.
-    pub strange: u64,
+    /// What the network's receiver has found; what is not of the channel's type is strange too.
+    #[serde(flatten)]
+    pub network: LcmAccount,
     /// Messages on the ordered channels.
     pub published: u64,
     /// Messages that were too long for their ring.
     pub too_long: u64,
-    /// Messages of which parts were missing, dropped for memory and for their age; lost as well.
-    pub dropped_for_memory: u64,
-    /// As above.
-    pub dropped_for_age: u64,
-    /// Senders that were forgotten for others.
-    pub forgotten_senders: u64,
-    /// The most memory that messages of which parts were missing had at a time, in bytes.
-    pub most_held_bytes: usize,
 }
 
 /// What was sent to a network.
@@ -305,27 +294,19 @@ pub fn receive(
         let is_for = |of: &ReceivedChannel| of.remote == message.name;
         for (of, (ring, encoding)) in targets.iter_mut().filter(|(of, _)| is_for(of)) {
             match encoding.to_ring(message.payload.clone()) {
-                None => account.strange += 1,
+                None => account.network.strange += 1,
                 Some(payload) if payload.len() > of.most_bytes => account.too_long += 1,
                 Some(payload) => {
-                    ring.publish(now_ns(), &payload);
+                    ring.publish(now_ns(ClockId::Monotonic), &payload);
                     account.published += 1;
                 }
             }
         }
     }
 
-    let of_network = inlet.account();
-    Ok(ReceiveAccount {
-        received: of_network.received,
-        lost: of_network.lost,
-        strange: of_network.strange + account.strange,
-        dropped_for_memory: of_network.dropped_for_memory,
-        dropped_for_age: of_network.dropped_for_age,
-        forgotten_senders: of_network.forgotten_senders,
-        most_held_bytes: of_network.most_held_bytes,
-        ..account
-    })
+    let found = inlet.account();
+    let strange = found.strange + account.network.strange;
+    Ok(ReceiveAccount { network: LcmAccount { strange, ..found }, ..account })
 }
 
 /// Creates the ring for a channel.
@@ -343,18 +324,21 @@ fn ring(of: &ReceivedChannel) -> Result<RingWriter, GatewayError> {
     Ok(RingWriter::create(&channel, &settings)?)
 }
 
+/// The hash of a type; zeros for an empty text.
 pub(super) fn hash(text: &str) -> Option<[u8; 32]> {
-    let mut hash = [0; 32];
-    if text.is_empty() {
-        return Some(hash);
-    }
-    if text.len() != 64 || !text.is_ascii() {
+    if text.is_empty() { Some([0; 32]) } else { bytes_of_hex(text) }
+}
+
+/// The bytes of 64 hexadecimal digits.
+pub(super) fn bytes_of_hex(digits: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
-    for (place, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).ok()?;
     }
-    Some(hash)
+    Some(bytes)
 }
 
 /// Topics of ROS 2 have rules of their own, which its transport checks.
@@ -378,8 +362,8 @@ pub(super) fn limit(for_ns: u64) -> Option<Instant> {
     (for_ns > 0).then(|| Instant::now() + Duration::from_nanos(for_ns))
 }
 
-/// The time by the clock of rings.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+/// The time by a clock: that of rings is the monotonic one.
+pub(super) fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }

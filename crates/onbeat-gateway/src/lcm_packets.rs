@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 /// The first word of a message in one datagram: `LC02`.
 const SHORT: u32 = 0x4c43_3032;
 /// The first word of a part of a message: `LC03`.
@@ -76,15 +78,15 @@ impl Default for LcmLimits {
     }
 }
 
-/// What a receiver has found so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a receiver has found so far, of LCM or of another network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LcmAccount {
     /// Complete messages, on all channels.
     pub received: u64,
     /// Messages that did not arrive, or not completely: gaps in the senders' sequences, and messages
     /// that were dropped at a limit.
     pub lost: u64,
-    /// Datagrams that are not LCM's.
+    /// What arrived and is not of the network's protocol.
     pub strange: u64,
     /// Messages dropped while parts were missing: for memory, and for their age.
     pub dropped_for_memory: u64,
@@ -482,8 +484,9 @@ impl<'d> MessagePart<'d> {
     }
 }
 
-fn word(datagram: &[u8], at: usize) -> Option<u32> {
-    datagram.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
+/// Returns a word of bytes, big-endian.
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
 }
 
 /// Splits a name, up to its closing 0, from what follows.

@@ -15,18 +15,18 @@ use onbeat_control::{
     safe_stop,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::bridge::limit;
+use super::bridge::{self, limit};
 use super::error::GatewayError;
 use super::remote_frames::{Frame, NotValid};
 use super::remote_key::read_key;
 use super::remote_limits::{CommandAge, PeerRange, RateLimit, age, fits};
 use super::remote_notice::StrangerNotice;
 use super::remote_peer::{CommandRight, Peer, PeerEnd};
-use super::zmq_socket::endpoint;
+use super::zmq_socket::{endpoint, listen};
 
 /// Connections, of all hosts and of one.
 const MOST_PEERS: usize = 64;
@@ -221,13 +221,7 @@ impl<'w> Remote<'w> {
             return Err(GatewayError::NoJoints { name: order.name, patterns });
         }
 
-        let address = endpoint(&order.from)?;
-        let bound = TcpListener::bind(address).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        });
-        let listener =
-            bound.map_err(|source| GatewayError::Tcp { what: "listen on", address, source })?;
+        let listener = listen(endpoint(&order.from)?)?;
         let age = Duration::from_micros(client.goal_age_us().into());
         let welcome = described(&order, &joints, &allowed, age, warn)?;
         Ok(Self {
@@ -650,6 +644,5 @@ fn welcome_bytes(welcome: &Value, right: CommandRight) -> Vec<u8> {
 /// The robot's clock for the age of commands. It goes on while the computer sleeps: what was on its way then
 /// is too late.
 fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    bridge::now_ns(ClockId::Boottime)
 }

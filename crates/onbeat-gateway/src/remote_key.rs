@@ -8,6 +8,7 @@ use std::path::Path;
 use onbeat_host::foreign::{Opening, TrustedOwner};
 use serde::Deserialize;
 
+use super::bridge::bytes_of_hex;
 use super::error::GatewayError;
 
 const KEY: usize = 32;
@@ -50,17 +51,11 @@ pub(super) fn read_key(path: &Path) -> Result<Vec<u8>, GatewayError> {
         let why = format!("others can read it (mode {mode:04o}); `chmod 600` it");
         return Err(key_error(path, why));
     }
-    let digits = text.trim();
-    let is_key = digits.len() == 2 * KEY && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !is_key {
+    let key = bytes_of_hex(text.trim()).ok_or_else(|| {
         let why = "it does not have 64 hexadecimal digits; `onbeat message key FILE` creates one";
-        return Err(key_error(path, why.to_owned()));
-    }
-    let byte = |place: usize| u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).ok();
-    (0..KEY)
-        .map(byte)
-        .collect::<Option<_>>()
-        .ok_or_else(|| key_error(path, "it is not a key".to_owned()))
+        key_error(path, why.to_owned())
+    })?;
+    Ok(key.to_vec())
 }
 
 fn key_error(path: &Path, why: String) -> GatewayError {

@@ -1,6 +1,6 @@
 //! A connection of a computer that may command a robot.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use super::remote_frames::{
     Frame, FrameReader, FrameWriter, HELLO, MAGIC, NONCE, NotValid, SessionKeys, hello,
 };
 use super::remote_limits::RateLimit;
+use super::zmq_socket::{arrived, written};
 
 /// Bytes read at a time.
 const READ: usize = 4096;
@@ -112,14 +113,11 @@ impl Peer {
         welcome: &dyn Fn(CommandRight) -> (u8, Vec<u8>),
     ) -> Result<Vec<Frame>, PeerEnd> {
         let mut bytes = [0; READ];
-        let read = match self.stream.read(&mut bytes) {
-            Ok(0) => return Err(PeerEnd::Gone(ErrorKind::UnexpectedEof)),
-            Ok(read) => &bytes[..read],
-            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Ok(Vec::new());
-            }
-            Err(why) => return Err(PeerEnd::Gone(why.kind())),
-        };
+        let read = arrived(&self.stream, &mut bytes).map_err(|why| PeerEnd::Gone(why.kind()))?;
+        if read == 0 {
+            return Ok(Vec::new());
+        }
+        let read = &bytes[..read];
 
         let rest = if self.session.is_some() { read } else { self.greet(read, key, welcome)? };
         let Some(session) = &mut self.session else { return Ok(Vec::new()) };
@@ -180,15 +178,8 @@ impl Peer {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), PeerEnd> {
-        while !self.waiting.is_empty() {
-            match self.stream.write(&self.waiting) {
-                Ok(0) => return Err(PeerEnd::Gone(ErrorKind::WriteZero)),
-                Ok(bytes) => drop(self.waiting.drain(..bytes)),
-                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
-                Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                Err(why) => return Err(PeerEnd::Gone(why.kind())),
-            }
-        }
+        let sent = written(&self.stream, &self.waiting);
+        self.waiting.drain(..sent.map_err(|why| PeerEnd::Gone(why.kind()))?);
         if self.waiting.len() > self.most_waiting { Err(PeerEnd::DoesNotRead) } else { Ok(()) }
     }
 }

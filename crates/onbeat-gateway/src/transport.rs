@@ -156,10 +156,7 @@ impl Inlet {
     pub(super) fn account(&self) -> LcmAccount {
         match self {
             Self::Lcm { assembler, .. } => assembler.account(),
-            Self::Zmq(subscriber) => {
-                let [received, lost, strange] = subscriber.counts();
-                LcmAccount { received, lost, strange, ..LcmAccount::default() }
-            }
+            Self::Zmq(subscriber) => subscriber.account(),
             Self::Ros2(receiver) => receiver.account(),
         }
     }

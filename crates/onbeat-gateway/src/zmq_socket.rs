@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use super::error::GatewayError;
+use super::lcm_packets::LcmAccount;
 use super::transport_message::NetworkMessage;
 use super::zmtp::{SocketRole, ZmtpDecoder, opening, put_message, subscription};
 
@@ -41,6 +42,37 @@ pub(super) fn endpoint(url: &str) -> Result<SocketAddr, GatewayError> {
     address.copied().ok_or_else(|| GatewayError::Endpoint { url: url.to_owned() })
 }
 
+/// Listens on an address; nothing waits for a connection.
+pub(super) fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
+    let bound = TcpListener::bind(address)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    bound.map_err(|source| GatewayError::Tcp { what: "listen on", address, source })
+}
+
+/// Writes what the kernel takes of these bytes now; returns how many those are.
+pub(super) fn written(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(more) => sent += more,
+            Err(why) if why.kind() == ErrorKind::WouldBlock => break,
+            Err(why) if why.kind() == ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(sent)
+}
+
+/// Reads what has arrived; returns how many bytes, 0 for none now.
+pub(super) fn arrived(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    match stream.read(bytes) {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        read => read,
+    }
+}
+
 /// A connection: what is to be sent, and what has arrived.
 #[derive(Debug)]
 struct Connection {
@@ -65,15 +97,7 @@ impl Connection {
 
     /// Sends what waits, as far as the kernel takes it.
     fn flush(&mut self) -> io::Result<()> {
-        while self.sent < self.waiting.len() {
-            match self.stream.write(&self.waiting[self.sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(bytes) => self.sent += bytes,
-                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
-                Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                Err(why) => return Err(why),
-            }
-        }
+        self.sent += written(&self.stream, &self.waiting[self.sent..])?;
         // Not for every few bytes that a slow peer reads.
         if self.sent * 2 >= self.waiting.len() {
             self.waiting.drain(..self.sent);
@@ -85,17 +109,9 @@ impl Connection {
     /// Reads what has arrived, up to 64 KiB; returns whether there was any.
     fn fill(&mut self) -> io::Result<bool> {
         let mut bytes = [0; READ];
-        match self.stream.read(&mut bytes) {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                self.decoder.put(&bytes[..read]);
-                Ok(true)
-            }
-            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                Ok(false)
-            }
-            Err(why) => Err(why),
-        }
+        let read = arrived(&self.stream, &mut bytes)?;
+        self.decoder.put(&bytes[..read]);
+        Ok(read > 0)
     }
 }
 
@@ -123,12 +139,7 @@ impl ZmqPublisher {
     pub(super) fn bind(url: &str, most_memory: usize) -> Result<Self, GatewayError> {
         // ZeroMQ's word for all addresses of a machine.
         let address = endpoint(&url.replacen("tcp://*:", "tcp://0.0.0.0:", 1))?;
-        let bound = TcpListener::bind(address).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        });
-        let listener =
-            bound.map_err(|source| GatewayError::Tcp { what: "listen on", address, source })?;
+        let listener = listen(address)?;
         Ok(Self { listener, subscribers: Vec::new(), most_memory, dropped: 0, refused_peers: 0 })
     }
 
@@ -245,31 +256,25 @@ pub(super) struct ZmqSubscriber {
     has_subscribed: bool,
     tried: Option<Instant>,
     next: HashMap<String, u64>,
-    received: u64,
-    lost: u64,
-    strange: u64,
+    account: LcmAccount,
 }
 
 impl ZmqSubscriber {
     pub(super) fn open(url: &str, most_memory: usize) -> Result<Self, GatewayError> {
-        let address = endpoint(url)?;
-        let next = HashMap::new();
         Ok(Self {
-            address,
+            address: endpoint(url)?,
             most_message: most_memory.min(MOST_MESSAGE),
             connection: None,
             has_subscribed: false,
             tried: None,
-            next,
-            received: 0,
-            lost: 0,
-            strange: 0,
+            next: HashMap::new(),
+            account: LcmAccount::default(),
         })
     }
 
     /// Returns messages received, lost by the gaps in their numbers, and those that are not valid.
-    pub(super) const fn counts(&self) -> [u64; 3] {
-        [self.received, self.lost, self.strange]
+    pub(super) const fn account(&self) -> LcmAccount {
+        self.account
     }
 
     /// Returns the next message; `None` if there is none now.
@@ -280,12 +285,12 @@ impl ZmqSubscriber {
             match connection.decoder.next_message() {
                 Ok(Some(frames)) => {
                     let published = self.take(frames);
-                    self.strange += u64::from(published.is_none());
+                    self.account.strange += u64::from(published.is_none());
                     return published;
                 }
                 Ok(None) => {}
                 Err(_) => {
-                    self.strange += 1;
+                    self.account.strange += 1;
                     self.connection = None;
                     return None;
                 }
@@ -328,13 +333,13 @@ impl ZmqSubscriber {
         let mut frames = frames.into_iter();
         let name = String::from_utf8(frames.next()?).ok()?;
         let payload = frames.next()?;
-        self.received += 1;
+        self.account.received += 1;
         let number = frames.next().and_then(|head| head.first_chunk().copied());
         let is_followed = self.next.len() < MOST_NAMES || self.next.contains_key(&name);
         if let Some(number) = number.map(u64::from_le_bytes).filter(|_| is_followed) {
             let next = self.next.insert(name.clone(), number.wrapping_add(1)).unwrap_or(number);
             // A lower number is that of a publisher that has started again.
-            self.lost += number.saturating_sub(next);
+            self.account.lost += number.saturating_sub(next);
         }
         Some(NetworkMessage { name, payload })
     }
