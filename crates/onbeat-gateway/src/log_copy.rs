@@ -1,15 +1,17 @@
 //! Lists what a log of any format has, and converts it to MCAP.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 
-use onbeat_message::{LcmCodec, LcmTypes, TypeSet};
+use onbeat_message::{LcmCodec, TypeSet};
 use serde::{Deserialize, Serialize};
 
 use super::error::GatewayError;
 use super::log_reader::{LogContent, LoggedChannel};
 use super::log_records::LogMessage;
 use super::log_writer::{Compression, LogChannel, LogWriter};
+use super::network_encoding::lcm_types;
 
 /// Messages between two looks at whether converting was stopped.
 const IN_A_TURN: u64 = 1024;
@@ -131,9 +133,7 @@ pub fn convert(
     };
     let mut records = 0;
     for message in content.in_order()? {
-        let message =
-            message.map_err(|source| GatewayError::Read { path: content.path.clone(), source })?;
-        copy.write(&message)?;
+        copy.write(&message?)?;
         records += 1;
         if records % IN_A_TURN == 0 && is_stopped() {
             break;
@@ -165,32 +165,21 @@ struct LogCopy {
 
 impl LogCopy {
     fn write(&mut self, message: &LogMessage) -> Result<(), GatewayError> {
-        let is_lcm = message.channel.encoding == "lcm";
-        if is_lcm && let Some((fingerprint, bytes)) = self.types.to_cdr(&message.data) {
-            let key = (message.channel.id, fingerprint);
-            let channel = match self.channels.get(&key) {
-                Some(channel) => *channel,
-                None => {
-                    let (name, text) = self.types.definition(fingerprint)?;
-                    let topic = &message.channel.topic;
-                    let added = self.log.add_channel(topic, &name, &text, &[("lcm", &name)])?;
-                    self.channels.insert(key, added);
-                    added
-                }
-            };
-            return self.log.copy(channel, message, &bytes);
-        }
-        self.not_decoded += u64::from(is_lcm);
-        let key = (message.channel.id, 0);
-        let channel = match self.channels.get(&key) {
-            Some(channel) => *channel,
-            None => {
-                let added = self.log.copy_channel(&message.channel)?;
-                self.channels.insert(key, added);
-                added
+        let of = &message.channel;
+        let is_lcm = of.encoding == "lcm";
+        let decoded = if is_lcm { self.types.to_cdr(&message.data) } else { None };
+        self.not_decoded += u64::from(is_lcm && decoded.is_none());
+        let (fingerprint, data) =
+            decoded.as_ref().map_or((0, &message.data), |(of_type, bytes)| (*of_type, bytes));
+        let channel = match self.channels.entry((of.id, fingerprint)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) if decoded.is_some() => {
+                let (name, text) = self.types.definition(fingerprint)?;
+                *place.insert(self.log.add_channel(&of.topic, &name, &text, &[("lcm", &name)])?)
             }
+            Entry::Vacant(place) => *place.insert(self.log.copy_channel(of)?),
         };
-        self.log.copy(channel, message, &message.data)
+        self.log.copy(channel, message, data)
     }
 }
 
@@ -202,10 +191,7 @@ struct LcmFingerprints {
 
 impl LcmFingerprints {
     fn new(files: &[String]) -> Result<Self, GatewayError> {
-        let mut lcm = LcmTypes::default();
-        for (number, text) in (1..).zip(files) {
-            lcm.add(&format!(".lcm file {number}"), text)?;
-        }
+        let lcm = lcm_types(files)?;
         let mut types = TypeSet::default();
         lcm.add_to(&mut types)?;
         let mut codecs = HashMap::new();

@@ -5,6 +5,11 @@ use std::io;
 /// Most channels of a file.
 pub(super) const MOST_CHANNELS: usize = 4096;
 
+/// A text of a log, fit for a terminal.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
 /// Why the records of a log end before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LogDefect {

@@ -13,7 +13,7 @@ use onbeat_host::foreign;
 use saphyr_parser::{Event, Parser};
 
 use super::error::GatewayError;
-use super::log_defect::{LogDefect, MOST_CHANNELS};
+use super::log_defect::{LogDefect, MOST_CHANNELS, printable};
 use super::log_formats::FormatMessages;
 use super::log_records::{LogMessage, LogRecordChannel};
 
@@ -106,8 +106,8 @@ pub(super) struct FolderMessages {
     is_damaged: bool,
     stated: Option<u64>,
     read: u64,
-    /// Of the files that were read to their end.
-    others: u64,
+    /// As [`FormatMessages::others`], of the files that were read to their end.
+    pub(super) others: u64,
 }
 
 impl FolderMessages {
@@ -141,9 +141,10 @@ impl FolderMessages {
                 name.to_str().and_then(|it| it.strip_suffix(PACKED)).map(|it| path.join(it));
             match [Some(named), plain].into_iter().flatten().find(|file| file.exists()) {
                 Some(file) => files.push(file),
-                None => noticed.push_back(LogDefect::NoFile {
-                    name: name.to_string_lossy().chars().map(printable).collect(),
-                }),
+                None => {
+                    let name = printable(&name.to_string_lossy());
+                    noticed.push_back(LogDefect::NoFile { name });
+                }
             }
         }
         if files.is_empty() {
@@ -167,11 +168,6 @@ impl FolderMessages {
             read: 0,
             others: 0,
         })
-    }
-
-    /// As [`FormatMessages::others`].
-    pub(super) const fn others(&self) -> u64 {
-        self.others
     }
 
     /// Goes on after a defect, in the same file or in the next one.
@@ -198,8 +194,7 @@ impl FolderMessages {
         loop {
             let Some(file) = self.current.as_mut() else {
                 let Some(path) = self.files.pop_front() else { return self.compared() };
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                self.name = name.chars().map(printable).collect();
+                self.name = printable(&path.file_name().unwrap_or_default().to_string_lossy());
                 self.of_file.clear();
                 match FormatMessages::of_file(&path, self.most_memory) {
                     Ok(messages) => self.current = Some(Box::new(messages)),
@@ -267,10 +262,6 @@ impl Iterator for FolderMessages {
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
     }
-}
-
-fn printable(letter: char) -> char {
-    if letter.is_control() { '?' } else { letter }
 }
 
 /// The files of a folder that can be parts of a bag, in the order of their numbers.

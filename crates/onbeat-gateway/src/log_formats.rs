@@ -11,10 +11,11 @@ use onbeat_host::foreign;
 use rustix::fs::{Mode, OFlags};
 
 use super::error::GatewayError;
-use super::log_defect::{LogDefect, MOST_CHANNELS};
+use super::lcm_packets;
+use super::log_defect::{LogDefect, MOST_CHANNELS, printable};
 use super::log_folder::FolderMessages;
 use super::log_records::{
-    Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly, not_packed,
+    Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, Zstd, exactly, not_packed,
 };
 use super::log_sqlite::SqliteRows;
 
@@ -104,8 +105,8 @@ impl FormatMessages {
     /// Returns the number of attachments and records of metadata that were passed over so far.
     pub(super) fn others(&self) -> u64 {
         match &self.format {
-            Format::Mcap(messages) => messages.others(),
-            Format::Folder(messages) => messages.others(),
+            Format::Mcap(messages) => messages.others,
+            Format::Folder(messages) => messages.others,
             Format::Lcm(_) | Format::Rosbag(_) | Format::Sqlite(_) => 0,
         }
     }
@@ -174,7 +175,8 @@ fn unpacked(packed: File) -> Result<(File, Option<LogDefect>), LogDefect> {
     let (mut piece, mut left, mut noticed) = (vec![0; 1 << 16], MOST_UNPACKED, None);
     // A file may have several frames, one behind the other.
     while noticed.is_none() && !from.fill_buf()?.is_empty() {
-        let mut frame = zstd(&mut from)?;
+        let frame = Zstd::new(&mut from);
+        let mut frame = frame.map_err(|why| LogDefect::Unpack(why.to_string()))?;
         loop {
             let bytes = match frame.read(&mut piece) {
                 Ok(0) => break,
@@ -198,17 +200,8 @@ fn unpacked(packed: File) -> Result<(File, Option<LogDefect>), LogDefect> {
     Ok((to, noticed))
 }
 
-type Zstd<R> = ruzstd::decoding::StreamingDecoder<R, ruzstd::decoding::FrameDecoder>;
-
-fn zstd<R: Read>(from: R) -> Result<Zstd<R>, LogDefect> {
-    Zstd::new(from).map_err(|why| LogDefect::Unpack(why.to_string()))
-}
-
 fn unpacked_message(packed: LogMessage, most: u64) -> Result<LogMessage, LogDefect> {
-    let failed = |why: String| {
-        let topic = packed.channel.topic.chars().map(|it| if it.is_control() { '?' } else { it });
-        LogDefect::Message { topic: topic.collect(), why }
-    };
+    let failed = |why: String| LogDefect::Message { topic: printable(&packed.channel.topic), why };
     let frame = Zstd::new(packed.data.as_slice()).map_err(|why| failed(why.to_string()))?;
     let mut data = Vec::new();
     frame.take(most + 1).read_to_end(&mut data).map_err(|why| failed(why.to_string()))?;
@@ -235,9 +228,7 @@ impl LcmEvents {
             self.is_over = true;
             return if at == self.bytes { Ok(None) } else { Err(LogDefect::Cut { at }) };
         };
-        let word = |from: usize| {
-            head[from..from + 4].iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte))
-        };
+        let word = |from: usize| lcm_packets::word(&head, from).unwrap_or(0);
         let long = |from: usize| u64::from(word(from)) << 32 | u64::from(word(from + 4));
         let (name, data) = (word(20), word(24));
         if &head[..4] != LCM || name > LCM_NAME {

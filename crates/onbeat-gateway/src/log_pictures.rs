@@ -79,8 +79,7 @@ pub fn pictures(
         if passed.is_multiple_of(IN_A_TURN) && is_stopped() {
             break;
         }
-        let message =
-            message.map_err(|source| GatewayError::Read { path: order.log.clone(), source })?;
+        let message = message?;
         let Some(place) = content.place_of(&message) else { continue };
         let channel = &content.channels[place];
         if channel.type_name == CYCLE {
@@ -99,9 +98,7 @@ pub fn pictures(
         let bytes = if is_due { message.data.as_slice() } else { &[] };
         pass_on(channel, &message, bytes, to).map_err(GatewayError::Output)?;
     }
-    account.cut.clone_from(&content.cut);
-    account.damage.clone_from(&content.damage);
-    Ok(account)
+    Ok(PicturesAccount { cut: content.cut, damage: content.damage, ..account })
 }
 
 impl PicturesAccount {

@@ -173,6 +173,7 @@ impl LogContent {
     /// [`GatewayError::Open`].
     pub(super) fn in_order(&self) -> Result<OrderedMessages, GatewayError> {
         Ok(OrderedMessages {
+            path: self.path.clone(),
             file: FormatMessages::open(&self.path, self.most_memory)?,
             waiting: BinaryHeap::new(),
             waiting_bytes: 0,
@@ -188,6 +189,7 @@ impl LogContent {
 /// Messages of a log in the order of their times; those of one instant in the order of the file.
 /// As many wait in memory as the file has within its disorder, up to the limit.
 pub(super) struct OrderedMessages {
+    path: PathBuf,
     file: FormatMessages,
     waiting: BinaryHeap<Reverse<WaitingMessage>>,
     waiting_bytes: u64,
@@ -200,7 +202,7 @@ pub(super) struct OrderedMessages {
 }
 
 impl Iterator for OrderedMessages {
-    type Item = Result<LogMessage, LogDefect>;
+    type Item = Result<LogMessage, GatewayError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -234,10 +236,12 @@ impl Iterator for OrderedMessages {
 }
 
 impl OrderedMessages {
-    fn end_for_disorder(&mut self) -> LogDefect {
+    fn end_for_disorder(&mut self) -> GatewayError {
         self.waiting.clear();
         self.unread = 0;
-        LogDefect::Disorder { disorder_ns: self.disorder_ns, most: self.most_memory }
+        let (disorder_ns, most) = (self.disorder_ns, self.most_memory);
+        let source = LogDefect::Disorder { disorder_ns, most };
+        GatewayError::Read { path: self.path.clone(), source }
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use super::log_defect::{LogDefect, MOST_CHANNELS};
+use super::log_defect::{LogDefect, MOST_CHANNELS, printable};
 
 /// First and last bytes of a file.
 const MAGIC: [u8; 8] = *b"\x89MCAP0\r\n";
@@ -99,7 +99,7 @@ pub(super) struct LogMessages<R> {
     /// Messages that the file states.
     stated: Option<u64>,
     /// Attachments and records of metadata, which are passed over.
-    others: u64,
+    pub(super) others: u64,
     /// Kinds of records that were passed over where they do not belong; each is said once.
     misplaced: HashSet<u8>,
     /// Channels that messages have and the file does not define; each is said once.
@@ -124,13 +124,12 @@ struct OpenChunk {
     records: ChunkBytes,
 }
 
-type ZstdDecoder =
-    ruzstd::decoding::StreamingDecoder<Cursor<Arc<[u8]>>, ruzstd::decoding::FrameDecoder>;
+pub(super) type Zstd<R> = ruzstd::decoding::StreamingDecoder<R, ruzstd::decoding::FrameDecoder>;
 
 enum ChunkBytes {
     Plain(Cursor<Arc<[u8]>>),
     Lz4(Box<lz4::Decoder<Cursor<Arc<[u8]>>>>),
-    Zstd(Box<ZstdDecoder>),
+    Zstd(Box<Zstd<Cursor<Arc<[u8]>>>>),
 }
 
 impl ChunkBytes {
@@ -140,12 +139,12 @@ impl ChunkBytes {
             "" => Self::Plain(stored),
             "lz4" => Self::Lz4(Box::new(lz4::Decoder::new(stored).map_err(not_packed(at))?)),
             "zstd" => {
-                let decoder = ZstdDecoder::new(stored)
+                let decoder = Zstd::new(stored)
                     .map_err(|why| LogDefect::Packed { at, why: why.to_string() })?;
                 Self::Zstd(Box::new(decoder))
             }
             name => {
-                let name = name.chars().take(32).map(printable).collect();
+                let name = printable(name).chars().take(32).collect();
                 return Err(LogDefect::Compression { at, name });
             }
         })
@@ -205,11 +204,6 @@ impl<R: Read + Seek> LogMessages<R> {
             undefined: HashSet::new(),
             is_passed_over: false,
         }
-    }
-
-    /// Returns the number of attachments and records of metadata so far.
-    pub(super) const fn others(&self) -> u64 {
-        self.others
     }
 
     fn next_message(&mut self) -> Result<Option<LogMessage>, LogDefect> {
@@ -662,10 +656,6 @@ fn schema(content: &[u8]) -> Option<(u16, LogSchema)> {
     let bytes = fields.word()? as usize;
     let definition = fields.take(bytes)?.to_vec();
     Some((id, LogSchema { name, encoding, definition }))
-}
-
-fn printable(letter: char) -> char {
-    if letter.is_control() { '?' } else { letter }
 }
 
 /// Fields of a record, one after the other; `None` beyond its end.

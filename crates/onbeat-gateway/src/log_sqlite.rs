@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use onbeat_host::foreign;
 use rustix::fs::{AtFlags, CWD};
 
+use super::lcm_packets::word;
 use super::log_defect::LogDefect;
 use super::log_formats::new_channel;
 use super::log_records::{LogMessage, LogRecordChannel, LogSchema};
@@ -284,8 +285,7 @@ fn missing_pages(file: &File) -> io::Result<(Option<LogDefect>, u64)> {
     if file.read_at(&mut head, 0)? < head.len() {
         return Ok((None, bytes));
     }
-    let word =
-        |at: usize| head[at..at + 4].iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    let word = |at: usize| word(&head, at).map_or(0, u64::from);
     let page = match word(16) >> 16 {
         1 => 1 << 16,
         size => size.max(512),

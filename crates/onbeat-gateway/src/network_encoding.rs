@@ -5,6 +5,15 @@ use onbeat_message::{LcmCodec, LcmTypes, TypeSet};
 use super::error::GatewayError;
 use super::transport_message::NetworkChannel;
 
+/// The types of the texts of `.lcm` files.
+pub(super) fn lcm_types(files: &[String]) -> Result<LcmTypes, GatewayError> {
+    let mut types = LcmTypes::default();
+    for (number, text) in (1..).zip(files) {
+        types.add(&format!(".lcm file {number}"), text)?;
+    }
+    Ok(types)
+}
+
 /// Encoding of a channel's messages on a network.
 #[derive(Clone, Debug)]
 pub(super) enum NetworkEncoding {
@@ -21,10 +30,7 @@ impl NetworkEncoding {
             return Ok(Self::Same);
         }
 
-        let mut lcm = LcmTypes::default();
-        for (number, text) in (1..).zip(files) {
-            lcm.add(&format!(".lcm file {number}"), text)?;
-        }
+        let lcm = lcm_types(files)?;
         let codec = LcmCodec::new(&lcm, &of.type_name)?;
         let types = lcm.types()?;
         // The ring may have another version of the type.

@@ -99,27 +99,14 @@ impl PlayTarget {
         }
     }
 
-    /// Returns the number of messages that were dropped because a peer did not read.
-    pub(super) const fn dropped(&self) -> u64 {
+    /// Returns how many messages were dropped because a peer did not read, how many peers were
+    /// refused or disconnected at a limit, and how many messages are not of the type of the `.lcm` files.
+    pub(super) const fn counts(&self) -> [u64; 3] {
         match self {
-            Self::Rings(_) => 0,
-            Self::Network { outlet, .. } => outlet.dropped(),
-        }
-    }
-
-    /// Returns the number of peers that were refused or disconnected at a limit.
-    pub(super) const fn refused_peers(&self) -> u64 {
-        match self {
-            Self::Rings(_) => 0,
-            Self::Network { outlet, .. } => outlet.refused_peers(),
-        }
-    }
-
-    /// Returns the number of messages that are not of the type of the `.lcm` files.
-    pub(super) const fn not_encoded(&self) -> u64 {
-        match self {
-            Self::Rings(_) => 0,
-            Self::Network { not_encoded, .. } => *not_encoded,
+            Self::Rings(_) => [0; 3],
+            Self::Network { outlet, not_encoded, .. } => {
+                [outlet.dropped(), outlet.refused_peers(), *not_encoded]
+            }
         }
     }
 }

@@ -322,8 +322,7 @@ impl<S: Fn() -> bool> Player<S> {
     ) -> Result<(), GatewayError> {
         let began = Instant::now();
         for message in content.in_order()? {
-            let message = message
-                .map_err(|source| GatewayError::Read { path: content.path.clone(), source })?;
+            let message = message?;
             let Some(channel) = content.place_of(&message) else { continue };
             let missing = self.numbers_of_all.count(channel, message.sequence);
             let Some(place) = places[channel] else { continue };
@@ -400,13 +399,9 @@ impl<S: Fn() -> bool> Player<S> {
             (true, [lost, gaps]) => ChannelAccount { lost, gaps, ..of.account },
             (false, _) => of.account,
         };
-        PlayAccount {
-            dropped: self.target.dropped(),
-            refused_peers: self.target.refused_peers(),
-            not_encoded: self.target.not_encoded(),
-            channels: self.accounts.into_iter().map(counted).collect(),
-            latest_ns: self.latest_ns,
-        }
+        let [dropped, refused_peers, not_encoded] = self.target.counts();
+        let channels = self.accounts.into_iter().map(counted).collect();
+        PlayAccount { channels, dropped, refused_peers, not_encoded, latest_ns: self.latest_ns }
     }
 }
 

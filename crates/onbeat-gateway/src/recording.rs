@@ -8,6 +8,7 @@ use onbeat_control::{Reading, RingError, RingReader, Start};
 use serde::Deserialize;
 
 use super::account::{ChannelAccount, LogAccount};
+use super::bridge::limit;
 use super::error::GatewayError;
 use super::log_writer::{Compression, LogChannel, LogWriter};
 
@@ -89,8 +90,7 @@ impl LogRecording {
         let mut log = LogWriter::create(&order.out, order.compression)?;
         let sources = readers.into_iter().map(|reader| LoggedRing::new(reader, &mut log));
         let sources = sources.collect::<Result<_, GatewayError>>()?;
-        let until = (order.for_ns > 0).then(|| Instant::now() + Duration::from_nanos(order.for_ns));
-        Ok(Self { log, sources, until })
+        Ok(Self { log, sources, until: limit(order.for_ns) })
     }
 
     /// Records until all writers have ended, the time is over, or `is_stopped` returns true; what was published
