@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use super::error::MessageError;
 use super::lcm::{lower_case, whole};
 use super::type_set::TypeSet;
+use super::words::{Language, Words};
 
 /// The package of a struct without a module.
 const NO_MODULE: &str = "idl";
@@ -46,10 +47,10 @@ impl IdlTypes {
     /// # Errors
     /// [`MessageError::Line`] with `file` and the line.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MessageError> {
-        let words = words(text);
-        let mut parser = IdlParser { words, at: 0, modules: Vec::new(), types: self };
-        while parser.at < parser.words.len() {
-            parser.declaration().map_err(|why| parser.failed(file, text, why))?;
+        let words = Words::new(text, Language::Idl);
+        let mut parser = IdlParser { words, modules: Vec::new(), types: self };
+        while !parser.words.are_over() {
+            parser.declaration().map_err(|why| parser.words.failed(file, text, why))?;
         }
         Ok(())
     }
@@ -71,79 +72,20 @@ impl IdlTypes {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct IdlWord<'t> {
-    text: &'t str,
-    line: usize,
-}
-
-/// Splits a text into words, texts in quotation marks and signs, without comments and lines of the preprocessor.
-fn words(text: &str) -> Vec<IdlWord<'_>> {
-    let (mut words, mut line, mut rest) = (Vec::new(), 1, text);
-    while let Some(first) = rest.chars().next() {
-        let is_part = |letter: char| letter.is_alphanumeric() || "_.+-".contains(letter);
-        let to_end_of_line = || rest.find('\n').unwrap_or(rest.len());
-        let (length, is_word) = if rest.starts_with("//") || first == '#' {
-            (to_end_of_line(), false)
-        } else if rest.starts_with("/*") {
-            (rest.find("*/").map_or(rest.len(), |end| end + 2), false)
-        } else if first.is_whitespace() {
-            (first.len_utf8(), false)
-        } else if first == '"' || first == '\'' {
-            let mut is_escaped = false;
-            let end = rest.char_indices().skip(1).find(|(_, letter)| {
-                let is_end = *letter == first && !is_escaped;
-                is_escaped = *letter == '\\' && !is_escaped;
-                is_end
-            });
-            (end.map_or(rest.len(), |(at, _)| at + 1), true)
-        } else if rest.starts_with("::") {
-            (2, true)
-        } else {
-            let end = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
-            (end.max(first.len_utf8()), true)
-        };
-        if is_word {
-            words.push(IdlWord { text: &rest[..length], line });
-        }
-        line += rest[..length].matches('\n').count();
-        rest = &rest[length..];
-    }
-    words
-}
-
 struct IdlParser<'t, 'o> {
-    words: Vec<IdlWord<'t>>,
-    at: usize,
+    words: Words<'t>,
     modules: Vec<&'t str>,
     types: &'o mut IdlTypes,
 }
 
 impl<'t> IdlParser<'t, '_> {
-    fn peek(&self) -> &'t str {
-        self.words.get(self.at).map_or("", |word| word.text)
-    }
-
-    fn next(&mut self) -> &'t str {
-        let word = self.peek();
-        self.at += 1;
-        word
-    }
-
     fn expect(&mut self, sign: &str, why: &'static str) -> Result<(), &'static str> {
-        if self.next() == sign { Ok(()) } else { Err(why) }
-    }
-
-    fn failed(&self, file: &str, text: &str, why: &'static str) -> MessageError {
-        let place = self.at.saturating_sub(1).min(self.words.len().saturating_sub(1));
-        let line = self.words.get(place).map_or(1, |word| word.line);
-        let of = text.lines().nth(line - 1).unwrap_or("").trim().to_owned();
-        MessageError::Line { type_name: file.to_owned(), line, text: of, why }
+        if self.words.next() == sign { Ok(()) } else { Err(why) }
     }
 
     fn declaration(&mut self) -> Result<(), &'static str> {
         let annotations = self.annotations()?;
-        match self.next() {
+        match self.words.next() {
             "module" => {
                 let name = self.name()?;
                 self.modules.push(name);
@@ -157,7 +99,7 @@ impl<'t> IdlParser<'t, '_> {
             "const" => self.constant(),
             "typedef" => self.alias(),
             "struct" => {
-                let name = self.peek();
+                let name = self.words.peek();
                 self.structure()?;
                 let is_mutable = |it: &String| {
                     it == "mutable" || it.starts_with("extensibility") && it.contains("mutable")
@@ -185,18 +127,18 @@ impl<'t> IdlParser<'t, '_> {
     /// Passes over `@name` and `@name(...)`; returns their texts in lower case, such as `bit_bound(8)`.
     fn annotations(&mut self) -> Result<Vec<String>, &'static str> {
         let mut found = Vec::new();
-        while self.peek() == "@" {
-            self.at += 1;
-            let begin = self.at;
+        while self.words.peek() == "@" {
+            self.words.at += 1;
+            let begin = self.words.at;
             self.name()?;
-            while self.peek() == "::" {
-                self.at += 1;
+            while self.words.peek() == "::" {
+                self.words.at += 1;
                 self.name()?;
             }
-            if self.peek() == "(" {
+            if self.words.peek() == "(" {
                 let mut depth = 0;
                 loop {
-                    depth += match self.next() {
+                    depth += match self.words.next() {
                         "(" => 1,
                         ")" => -1,
                         _ => 0,
@@ -204,19 +146,19 @@ impl<'t> IdlParser<'t, '_> {
                     if depth == 0 {
                         break;
                     }
-                    if self.at >= self.words.len() {
+                    if self.words.are_over() {
                         return Err("has no ) after an annotation");
                     }
                 }
             }
-            let words = self.words[begin..self.at].iter().map(|word| word.text);
+            let words = self.words.since(begin).take(self.words.at - begin);
             found.push(words.collect::<String>().to_ascii_lowercase());
         }
         Ok(found)
     }
 
     fn name(&mut self) -> Result<&'t str, &'static str> {
-        let word = self.next();
+        let word = self.words.next();
         let is_name = word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if is_name { Ok(word) } else { Err("has no name where one is expected") }
@@ -229,17 +171,16 @@ impl<'t> IdlParser<'t, '_> {
 
     fn cannot_use(&mut self, name: &str, why: &'static str) {
         let full = self.full(name);
-        let line = self.words.get(self.at.saturating_sub(1)).map_or(1, |word| word.line);
-        let error =
-            MessageError::Line { type_name: full.clone(), line, text: name.to_owned(), why };
+        let (type_name, line) = (full.clone(), self.words.line());
+        let error = MessageError::Line { type_name, line, text: name.to_owned(), why };
         self.types.structs.remove(&full);
         self.types.unusable.insert(full, error);
     }
 
     fn skip_block(&mut self) {
         let mut depth = 0;
-        while self.at < self.words.len() {
-            match self.next() {
+        while !self.words.are_over() {
+            match self.words.next() {
                 "{" => depth += 1,
                 "}" => depth -= 1,
                 ";" if depth == 0 => return,
@@ -252,15 +193,15 @@ impl<'t> IdlParser<'t, '_> {
         let kind = self.element();
         let name = self.name()?;
         self.expect("=", "is a constant without a value")?;
-        let begin = self.at;
+        let begin = self.words.at;
         // One that is hexadecimal, or another constant.
-        let count = self.count().ok().filter(|_| self.peek() == ";");
+        let count = self.count().ok().filter(|_| self.words.peek() == ";");
         let mut value = count.map_or_else(String::new, |count| count.to_string());
         if count.is_none() {
-            self.at = begin;
+            self.words.at = begin;
         }
-        while self.peek() != ";" && self.at < self.words.len() {
-            value.push_str(self.next());
+        while self.words.peek() != ";" && !self.words.are_over() {
+            value.push_str(self.words.next());
         }
         self.expect(";", "has no ; after a constant")?;
         let full = self.full(name);
@@ -300,12 +241,12 @@ impl<'t> IdlParser<'t, '_> {
 
     /// Others than one that cannot be read can be used.
     fn alias(&mut self) -> Result<(), &'static str> {
-        let begin = self.at;
+        let begin = self.words.at;
         let Err(why) = self.aliased() else { return Ok(()) };
-        let words = self.words[begin..].iter().map(|word| word.text);
+        let words = self.words.since(begin);
         let end = begin + words.clone().position(|word| word == ";").ok_or(why)?;
         let name = words.take(end - begin).take_while(|word| *word != "[").last().ok_or(why)?;
-        self.at = end + 1;
+        self.words.at = end + 1;
         self.cannot_use(name, why);
         Ok(())
     }
@@ -317,7 +258,7 @@ impl<'t> IdlParser<'t, '_> {
             let dimensions = self.dimensions()?;
             let full = self.full(name);
             self.types.aliases.insert(short(&full), joined(kind.clone(), &dimensions)?);
-            match self.next() {
+            match self.words.next() {
                 "," => {}
                 ";" => return Ok(()),
                 _ => return Err("has no ; after a typedef"),
@@ -327,7 +268,7 @@ impl<'t> IdlParser<'t, '_> {
 
     fn structure(&mut self) -> Result<(), &'static str> {
         let name = self.name()?;
-        match self.next() {
+        match self.words.next() {
             ";" => return Ok(()),
             "{" => {}
             _ => {
@@ -336,7 +277,7 @@ impl<'t> IdlParser<'t, '_> {
                 return Ok(());
             }
         }
-        let begin = self.at;
+        let begin = self.words.at;
         match self.members() {
             Ok(text) => {
                 let full = self.full(name);
@@ -346,10 +287,10 @@ impl<'t> IdlParser<'t, '_> {
             }
             Err(why) => {
                 self.cannot_use(name, why);
-                self.at = begin;
+                self.words.at = begin;
                 let mut depth = 1;
-                while depth > 0 && self.at < self.words.len() {
-                    depth += match self.next() {
+                while depth > 0 && !self.words.are_over() {
+                    depth += match self.words.next() {
                         "{" => 1,
                         "}" => -1,
                         _ => 0,
@@ -365,8 +306,8 @@ impl<'t> IdlParser<'t, '_> {
         let (mut text, mut names) = (String::new(), Vec::new());
         loop {
             let annotations = self.annotations()?;
-            if self.peek() == "}" {
-                self.at += 1;
+            if self.words.peek() == "}" {
+                self.words.at += 1;
                 return Ok(text);
             }
             let is_optional = |it: &String| it.starts_with("optional") && !it.contains("false");
@@ -384,7 +325,7 @@ impl<'t> IdlParser<'t, '_> {
                     text.extend([&element, &shape, " ", &name, "\n"].map(|part: &str| part));
                 }
                 names.push(name);
-                match self.next() {
+                match self.words.next() {
                     "," => {}
                     ";" => break,
                     _ => return Err("has no ; after a member"),
@@ -395,8 +336,8 @@ impl<'t> IdlParser<'t, '_> {
 
     fn dimensions(&mut self) -> Result<Vec<usize>, &'static str> {
         let mut all = Vec::new();
-        while self.peek() == "[" {
-            self.at += 1;
+        while self.words.peek() == "[" {
+            self.words.at += 1;
             all.push(self.count()?);
             self.expect("]", "has no ] after a length")?;
         }
@@ -405,9 +346,9 @@ impl<'t> IdlParser<'t, '_> {
 
     /// A length: a number, or the name of a constant.
     fn count(&mut self) -> Result<usize, &'static str> {
-        let is_number = self.peek().starts_with(|first: char| first.is_ascii_digit());
+        let is_number = self.words.peek().starts_with(|first: char| first.is_ascii_digit());
         let count = if is_number {
-            whole(self.next())
+            whole(self.words.next())
         } else {
             let name = self.scoped(|types, full| types.numbers.contains_key(full))?;
             self.types.numbers.get(&name).and_then(|value| whole(value))
@@ -417,22 +358,22 @@ impl<'t> IdlParser<'t, '_> {
 
     /// A type and its shape: `[]`, `[<=N]`, `[N]` or nothing.
     fn field_type(&mut self) -> Result<(String, String), &'static str> {
-        if self.peek() != "sequence" {
+        if self.words.peek() != "sequence" {
             let element = self.element()?;
             let alias = self.types.aliases.get(&element);
             return Ok(alias.cloned().unwrap_or((element, String::new())));
         }
-        self.at += 1;
+        self.words.at += 1;
         self.expect("<", "has no < after sequence")?;
         let nested = "is a sequence of sequences or arrays, which .msg does not have";
-        if self.peek() == "sequence" {
+        if self.words.peek() == "sequence" {
             return Err(nested);
         }
         let (element, inner) = self.field_type()?;
         if !inner.is_empty() {
             return Err(nested);
         }
-        let shape = match self.next() {
+        let shape = match self.words.next() {
             ">" => "[]".to_owned(),
             "," => {
                 let most = self.count()?;
@@ -446,7 +387,7 @@ impl<'t> IdlParser<'t, '_> {
 
     /// A type without a shape, in the `.msg` language.
     fn element(&mut self) -> Result<String, &'static str> {
-        let word = self.next();
+        let word = self.words.next();
         let plain = match word {
             "boolean" => "bool",
             "octet" => "byte",
@@ -454,23 +395,23 @@ impl<'t> IdlParser<'t, '_> {
             "float" => "float32",
             "double" => "float64",
             "short" => "int16",
-            "long" if self.peek() == "long" => {
-                self.at += 1;
+            "long" if self.words.peek() == "long" => {
+                self.words.at += 1;
                 "int64"
             }
-            "long" if self.peek() == "double" => return Err("is a long double"),
+            "long" if self.words.peek() == "double" => return Err("is a long double"),
             "long" => "int32",
-            "unsigned" => match (self.next(), self.peek()) {
+            "unsigned" => match (self.words.next(), self.words.peek()) {
                 ("short", _) => "uint16",
                 ("long", "long") => {
-                    self.at += 1;
+                    self.words.at += 1;
                     "uint64"
                 }
                 ("long", _) => "uint32",
                 _ => return Err("is an unsigned type that IDL does not have"),
             },
-            "string" | "wstring" if self.peek() == "<" => {
-                self.at += 1;
+            "string" | "wstring" if self.words.peek() == "<" => {
+                self.words.at += 1;
                 let most = self.count()?;
                 self.expect(">", "has no > after a bound")?;
                 return Ok(format!("{word}<={most}"));
@@ -481,7 +422,7 @@ impl<'t> IdlParser<'t, '_> {
                 return Err("is of a type that .msg does not have: wchar, map, any, fixed");
             }
             _ => {
-                self.at -= 1;
+                self.words.at -= 1;
                 return self.named();
             }
         };
@@ -503,11 +444,11 @@ impl<'t> IdlParser<'t, '_> {
         &mut self,
         is_known: impl Fn(&IdlTypes, &str) -> bool,
     ) -> Result<String, &'static str> {
-        let is_rooted = self.peek() == "::";
-        self.at += usize::from(is_rooted);
+        let is_rooted = self.words.peek() == "::";
+        self.words.at += usize::from(is_rooted);
         let mut parts = vec![self.name()?];
-        while self.peek() == "::" {
-            self.at += 1;
+        while self.words.peek() == "::" {
+            self.words.at += 1;
             parts.push(self.name()?);
         }
         let depth = if is_rooted { 0 } else { self.modules.len() };

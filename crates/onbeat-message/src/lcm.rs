@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::definition::{Primitive, full_name};
 use super::error::MessageError;
-use super::lcm_words::{LcmWord, words};
 use super::type_set::TypeSet;
+use super::words::{Language, Words};
 
 /// The package of a struct without one: a type of ROS 2 has one.
 const NO_PACKAGE: &str = "lcm";
@@ -105,10 +105,9 @@ impl LcmTypes {
     /// # Errors
     /// [`MessageError::Line`] with `file` and the line.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MessageError> {
-        let words = words(text);
-        let mut parser =
-            LcmParser { words, at: 0, package: NO_PACKAGE.to_owned(), values: Vec::new() };
-        while parser.at < parser.words.len() {
+        let words = Words::new(text, Language::Lcm);
+        let mut parser = LcmParser { words, package: NO_PACKAGE.to_owned(), values: Vec::new() };
+        while !parser.words.are_over() {
             match parser.declaration() {
                 Ok(None) => {}
                 Ok(Some(of)) => {
@@ -116,7 +115,7 @@ impl LcmTypes {
                     self.structs.insert(of.name.clone(), of);
                 }
                 Err((name, why)) => {
-                    let error = parser.failed(file, text, why);
+                    let error = parser.words.failed(file, text, why);
                     let name = name.filter(|_| parser.skip_struct());
                     self.unusable.insert(name.ok_or_else(|| error.clone())?, error);
                 }
@@ -228,8 +227,7 @@ pub(super) fn whole(value: &str) -> Option<usize> {
 
 /// Reads a file word by word.
 struct LcmParser<'t> {
-    words: Vec<LcmWord<'t>>,
-    at: usize,
+    words: Words<'t>,
     package: String,
     /// Constants of the struct that can be dimensions, with their values and these as written.
     values: Vec<(String, usize, String)>,
@@ -239,7 +237,7 @@ impl<'t> LcmParser<'t> {
     /// A package, or a struct; an error has the name of the struct that it is in.
     fn declaration(&mut self) -> Result<Option<LcmStruct>, (Option<String>, &'static str)> {
         let unnamed = |why| (None, why);
-        match self.next() {
+        match self.words.next() {
             "package" => {
                 // A type of ROS 2 has one word here.
                 self.package = self.name().map_err(unnamed)?.replace('.', "_");
@@ -261,15 +259,15 @@ impl<'t> LcmParser<'t> {
 
     /// Passes over the rest of a struct; returns whether it has an end.
     fn skip_struct(&mut self) -> bool {
-        while self.at < self.words.len() {
+        while !self.words.are_over() {
             // Within a struct is no other one.
-            match self.peek() {
+            match self.words.peek() {
                 "struct" | "package" => return false,
                 "}" => {
-                    self.at += 1;
+                    self.words.at += 1;
                     return true;
                 }
-                _ => self.at += 1,
+                _ => self.words.at += 1,
             }
         }
         false
@@ -279,9 +277,9 @@ impl<'t> LcmParser<'t> {
         self.values.clear();
         let mut of = LcmStruct { name, ..LcmStruct::default() };
         self.expect("{")?;
-        while self.peek() != "}" {
-            if self.peek() == "const" {
-                self.at += 1;
+        while self.words.peek() != "}" {
+            if self.words.peek() == "const" {
+                self.words.at += 1;
                 self.constants(&mut of)?;
             } else {
                 self.members(&mut of)?;
@@ -324,9 +322,9 @@ impl<'t> LcmParser<'t> {
 
     fn dimensions(&mut self, of: &LcmStruct) -> Result<Vec<LcmDimension>, &'static str> {
         let mut dimensions = Vec::new();
-        while self.peek() == "[" {
-            self.at += 1;
-            let size = self.next();
+        while self.words.peek() == "[" {
+            self.words.at += 1;
+            let size = self.words.next();
             let is_whole = |member: &LcmMember| {
                 let name = member.of.primitive_name().unwrap_or_default();
                 member.dimensions.is_empty() && name.starts_with("int")
@@ -361,7 +359,7 @@ impl<'t> LcmParser<'t> {
             let written = self.name()?;
             let name = written.to_uppercase();
             self.expect("=")?;
-            let value = self.next();
+            let value = self.words.next();
             if let Some(count) = whole(value) {
                 self.values.push((written.to_owned(), count, value.to_owned()));
             }
@@ -379,24 +377,14 @@ impl<'t> LcmParser<'t> {
             .map_err(|_| "is not the name of a type")
     }
 
-    fn peek(&self) -> &'t str {
-        self.words.get(self.at).map_or("", |word| word.text)
-    }
-
-    fn next(&mut self) -> &'t str {
-        let word = self.peek();
-        self.at += 1;
-        word
-    }
-
     fn name(&mut self) -> Result<&'t str, &'static str> {
-        let word = self.next();
+        let word = self.words.next();
         let is_name = word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         is_name.then_some(word).ok_or("has no name where one is needed")
     }
 
     fn expect(&mut self, wanted: &'static str) -> Result<(), &'static str> {
-        match self.next() == wanted {
+        match self.words.next() == wanted {
             true => Ok(()),
             false => Err(match wanted {
                 ";" => "needs a semicolon",
@@ -409,19 +397,11 @@ impl<'t> LcmParser<'t> {
 
     /// Returns whether a list ends here; a comma continues it.
     fn next_is(&mut self, end: &str) -> Result<bool, &'static str> {
-        match self.next() {
+        match self.words.next() {
             "," => Ok(false),
             word if word == end => Ok(true),
             _ => Err("needs a semicolon or a comma"),
         }
-    }
-
-    /// The error at the last word that was read.
-    fn failed(&self, file: &str, text: &str, why: &'static str) -> MessageError {
-        let last = self.words.get(self.at.saturating_sub(1)).or(self.words.last());
-        let line = last.map_or(1, |word| word.line);
-        let shown = text.lines().nth(line - 1).unwrap_or_default().trim().to_owned();
-        MessageError::Line { type_name: file.to_owned(), line, text: shown, why }
     }
 }
 

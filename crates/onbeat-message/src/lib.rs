@@ -32,11 +32,11 @@ mod idl;
 mod json_value;
 mod lcm;
 mod lcm_codec;
-mod lcm_words;
 pub mod own;
 mod type_set;
 mod value;
 mod wide_text;
+mod words;
 
 pub use definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 pub use error::MessageError;
