@@ -102,7 +102,8 @@ impl<'t> CdrDecoder<'t> {
         match &field.element {
             FieldType::Primitive(primitive) => {
                 let bytes = self.take(primitive.bytes(), primitive.bytes(), &field.name)?;
-                Ok(number(*primitive, bytes))
+                let raw = bytes.iter().rev().fold(0, |whole, byte| whole << 8 | u64::from(*byte));
+                Ok(number(*primitive, raw))
             }
             FieldType::Text(_) => {
                 let length = self.count(&field.name)?;
@@ -149,10 +150,9 @@ impl<'t> CdrDecoder<'t> {
     }
 }
 
-/// Reads a number from exactly its bytes.
-fn number(primitive: Primitive, bytes: &[u8]) -> Value {
-    let raw = bytes.iter().rev().fold(0, |whole, byte| whole << 8 | u64::from(*byte));
-    let unused = 64 - 8 * bytes.len() as u32;
+/// Returns the number that has these bits.
+pub(super) fn number(primitive: Primitive, raw: u64) -> Value {
+    let unused = 64 - 8 * primitive.bytes() as u32;
     match primitive {
         Primitive::Bool => Value::Bool(raw != 0),
         Primitive::Float32 => Value::Float32(f32::from_bits(raw as u32)),
@@ -252,7 +252,7 @@ impl<'t> CdrEncoder<'t> {
 }
 
 /// Returns the bits of a number; `None` for another type or a value beyond its range.
-fn raw(primitive: Primitive, value: &Value) -> Option<u64> {
+pub(super) fn raw(primitive: Primitive, value: &Value) -> Option<u64> {
     let bits = 8 * primitive.bytes() as u32;
     match (primitive, value) {
         (Primitive::Bool, Value::Bool(on)) => Some(u64::from(*on)),
@@ -265,8 +265,15 @@ fn raw(primitive: Primitive, value: &Value) -> Option<u64> {
             let unused = 64 - bits;
             (number << unused >> unused == *number).then_some(number.cast_unsigned())
         }
-        (Primitive::Bool | Primitive::Float32 | Primitive::Float64, _) | (_, Value::Int(_)) => None,
-        (_, Value::Uint(number)) => (number.checked_shr(bits).unwrap_or(0) == 0).then_some(*number),
+        (
+            Primitive::Byte
+            | Primitive::Char
+            | Primitive::Uint8
+            | Primitive::Uint16
+            | Primitive::Uint32
+            | Primitive::Uint64,
+            Value::Uint(number),
+        ) => (number.checked_shr(bits).unwrap_or(0) == 0).then_some(*number),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Messages from JSON, as scripts write them.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use super::error::MessageError;
@@ -30,11 +30,7 @@ impl TypeSet {
     /// ```
     pub fn value_from_json(&self, name: &str, json: &Json) -> Result<Value, MessageError> {
         self.used(name)?;
-        let of = self.definition(name).ok_or_else(|| MessageError::Undefined {
-            name: name.to_owned(),
-            user: "this program".to_owned(),
-        })?;
-        self.message_from_json(of, json)
+        self.message_from_json(self.get(name, "this program")?, json)
     }
 
     fn message_from_json(&self, of: &Definition, json: &Json) -> Result<Value, MessageError> {
@@ -78,7 +74,7 @@ impl TypeSet {
                 let text = json.as_str().ok_or_else(|| wrong(of, field))?;
                 Ok(Value::Text(text.as_bytes().to_vec()))
             }
-            FieldType::Message(name) => self.inner_from_json(of, name, json),
+            FieldType::Message(name) => self.message_from_json(self.get(name, &of.name)?, json),
         };
         match (field.shape, json) {
             (FieldShape::Single, json) => one(json),
@@ -99,16 +95,6 @@ impl TypeSet {
         }
     }
 
-    fn inner_from_json(
-        &self,
-        of: &Definition,
-        name: &str,
-        json: &Json,
-    ) -> Result<Value, MessageError> {
-        let undefined = || MessageError::Undefined { name: name.to_owned(), user: of.name.clone() };
-        self.message_from_json(self.definition(name).ok_or_else(undefined)?, json)
-    }
-
     fn zero(&self, of: &Definition, field: &Field) -> Result<Value, MessageError> {
         let one = || match &field.element {
             FieldType::Primitive(primitive) => {
@@ -116,7 +102,7 @@ impl TypeSet {
             }
             FieldType::Text(_) | FieldType::WideText(_) => Ok(Value::Text(Vec::new())),
             FieldType::Message(name) => {
-                self.inner_from_json(of, name, &Json::Object(serde_json::Map::new()))
+                self.message_from_json(self.get(name, &of.name)?, &Map::new().into())
             }
         };
         match field.shape {

@@ -2,8 +2,8 @@
 //! big-endian, without padding. Texts have a length of 32 bits that counts a closing 0; arrays have
 //! none, since an earlier member is their length.
 
-use super::cdr::MOST_DEPTH;
-use super::definition::{Primitive, full_name};
+use super::cdr::{MOST_DEPTH, number, raw};
+use super::definition::full_name;
 use super::error::MessageError;
 use super::lcm::{LcmDimension, LcmMember, LcmStruct, LcmType, LcmTypes};
 use super::value::Value;
@@ -184,9 +184,10 @@ impl<'b> LcmReader<'b> {
     fn element(&mut self, of: &str, member: &LcmMember) -> Result<Value, MessageError> {
         match &member.of {
             LcmType::Struct(inner) => self.read(inner),
-            LcmType::Number(number) => {
-                let bytes = self.take(number.bytes()).ok_or_else(|| self.short(of, member))?;
-                Ok(number_of(*number, bytes))
+            LcmType::Number(primitive) => {
+                let bytes = self.take(primitive.bytes()).ok_or_else(|| self.short(of, member))?;
+                let raw = bytes.iter().fold(0, |whole, byte| whole << 8 | u64::from(*byte));
+                Ok(number(*primitive, raw))
             }
             LcmType::Text => {
                 let length = self.take(4).ok_or_else(|| self.short(of, member))?;
@@ -210,19 +211,6 @@ impl<'b> LcmReader<'b> {
             field: member.name.clone(),
             have: self.bytes.len(),
         }
-    }
-}
-
-/// Reads a number from exactly its bytes.
-fn number_of(primitive: Primitive, bytes: &[u8]) -> Value {
-    let raw = bytes.iter().fold(0, |whole, byte| whole << 8 | u64::from(*byte));
-    let unused = 64 - 8 * bytes.len() as u32;
-    match primitive {
-        Primitive::Bool => Value::Bool(raw != 0),
-        Primitive::Float32 => Value::Float32(f32::from_bits(raw as u32)),
-        Primitive::Float64 => Value::Float64(f64::from_bits(raw)),
-        Primitive::Uint8 => Value::Uint(raw),
-        _ => Value::Int((raw << unused).cast_signed() >> unused),
     }
 }
 
@@ -261,27 +249,17 @@ fn put(
     value: &Value,
     bytes: &mut Vec<u8>,
 ) -> Option<Result<(), MessageError>> {
-    let raw = match (of, value) {
+    match (of, value) {
         (LcmType::Struct(name), value) => return Some(put_struct(types, name, value, bytes)),
         (LcmType::Text, Value::Text(text)) => {
             bytes.extend(u32::try_from(text.len() + 1).ok()?.to_be_bytes());
             bytes.extend(text);
             bytes.push(0);
-            return Some(Ok(()));
         }
-        (LcmType::Number(Primitive::Bool), Value::Bool(on)) => u64::from(*on),
-        (LcmType::Number(Primitive::Float32), Value::Float32(number)) => number.to_bits().into(),
-        (LcmType::Number(Primitive::Float64), Value::Float64(number)) => number.to_bits(),
-        (LcmType::Number(Primitive::Uint8), Value::Uint(number)) => {
-            u8::try_from(*number).ok()?.into()
+        (LcmType::Number(number), value) => {
+            bytes.extend(&raw(*number, value)?.to_be_bytes()[8 - number.bytes()..]);
         }
-        (LcmType::Number(number), Value::Int(value)) => {
-            let unused = 64 - 8 * number.bytes() as u32;
-            (value << unused >> unused == *value).then_some(value.cast_unsigned())?
-        }
-        _ => return None,
-    };
-    let LcmType::Number(number) = of else { return None };
-    bytes.extend(&raw.to_be_bytes()[8 - number.bytes()..]);
+        (LcmType::Text, _) => return None,
+    }
     Some(Ok(()))
 }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Map;
+
 use super::cdr::{CdrDecoder, CdrEncoder};
-use super::definition::{Definition, Definitions, Field, FieldShape, FieldType};
+use super::definition::{Definition, Definitions, FieldShape, FieldType};
 use super::error::MessageError;
 use super::hash::rihs01;
 use super::value::Value;
@@ -84,7 +86,7 @@ impl TypeSet {
         self.texts.keys().map(String::as_str)
     }
 
-    fn get(&self, name: &str, user: &str) -> Result<&Definition, MessageError> {
+    pub(super) fn get(&self, name: &str, user: &str) -> Result<&Definition, MessageError> {
         self.definitions.get(name, user)
     }
 
@@ -205,36 +207,7 @@ impl TypeSet {
     /// # Errors
     /// As [`TypeSet::used`].
     pub fn default_value(&self, name: &str) -> Result<Value, MessageError> {
-        self.used(name)?;
-        // An array's length is in the type; nothing else needs bytes that are not 0.
-        let zeros = vec![0; self.most_bytes(self.get(name, "this program")?)];
-        let mut bytes = vec![0, 1, 0, 0];
-        bytes.extend(zeros);
-        self.value(name, &bytes)
-    }
-
-    /// An upper limit of the bytes of a message with empty texts and sequences.
-    fn most_bytes(&self, of: &Definition) -> usize {
-        let each = |field: &Field| {
-            let count = match field.shape {
-                FieldShape::Array(count) => count,
-                _ => 1,
-            };
-            let one = match &field.element {
-                // A list is empty.
-                FieldType::Message(_)
-                    if matches!(field.shape, FieldShape::Sequence | FieldShape::Bounded(_)) =>
-                {
-                    16
-                }
-                FieldType::Message(name) => {
-                    self.definition(name).map_or(0, |inner| self.most_bytes(inner))
-                }
-                FieldType::Primitive(_) | FieldType::Text(_) | FieldType::WideText(_) => 16,
-            };
-            count * one + 8
-        };
-        of.fields.iter().map(each).sum::<usize>() + 8
+        self.value_from_json(name, &Map::new().into())
     }
 
     /// Checks that messages of `theirs` can be read as `name` of this set: the fields of the
