@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
+use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -11,117 +11,16 @@ use crate::type_set::TypeSet;
 const RUNTIME: &str = include_str!("runtime.h");
 
 /// Words of C and C++, and macros that compilers define.
-const KEYWORDS: [&str; 109] = [
-    "alignas",
-    "alignof",
-    "and",
-    "and_eq",
-    "asm",
-    "auto",
-    "bitand",
-    "bitor",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "char16_t",
-    "char32_t",
-    "char8_t",
-    "class",
-    "co_await",
-    "co_return",
-    "co_yield",
-    "compl",
-    "concept",
-    "const",
-    "const_cast",
-    "consteval",
-    "constexpr",
-    "constinit",
-    "continue",
-    "decltype",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "dynamic_cast",
-    "else",
-    "enum",
-    "errno",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "if",
-    "inline",
-    "int",
-    "int16_t",
-    "int32_t",
-    "int64_t",
-    "int8_t",
-    "linux",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "not_eq",
-    "nullptr",
-    "operator",
-    "or",
-    "or_eq",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "reinterpret_cast",
-    "requires",
-    "restrict",
-    "return",
-    "short",
-    "signed",
-    "size_t",
-    "sizeof",
-    "static",
-    "static_assert",
-    "static_cast",
-    "stderr",
-    "stdin",
-    "stdout",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "thread_local",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "typeof",
-    "uint16_t",
-    "uint32_t",
-    "uint64_t",
-    "uint8_t",
-    "union",
-    "unix",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "wchar_t",
-    "while",
-    "xor",
-    "xor_eq",
-];
+const KEYWORDS: &str = "\
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t \
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr \
+    constinit continue decltype default delete do double dynamic_cast else enum errno explicit \
+    export extern false float for friend goto if inline int int16_t int32_t int64_t int8_t linux \
+    long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected \
+    public register reinterpret_cast requires restrict return short signed size_t sizeof static \
+    static_assert static_cast stderr stdin stdout struct switch template this thread_local throw \
+    true try typedef typeid typename typeof uint16_t uint32_t uint64_t uint8_t union unix unsigned \
+    using virtual void volatile wchar_t while xor xor_eq";
 
 /// Returns a C header (C11, C++17) for a type and all it uses: `struct PACKAGE_Name`,
 /// `PACKAGE_Name_encode` and `PACKAGE_Name_decode`. Sequences and texts lie in memory that the
@@ -163,11 +62,6 @@ fn declarations(order: &[&Definition]) -> String {
 fn identifier(full: &str) -> String {
     let (package, name) = package_and_name(full);
     format!("{package}_{name}")
-}
-
-fn member(field: &Field) -> String {
-    let is_taken = KEYWORDS.contains(&field.name.as_str());
-    if is_taken { format!("{}_", field.name) } else { field.name.clone() }
 }
 
 const fn c_type(primitive: Primitive) -> &'static str {
@@ -225,7 +119,7 @@ fn codec(of: &Definition, hash: &str) -> String {
             );
         }
         let element = element_type(field);
-        let name = member(field);
+        let name = free(&field.name, KEYWORDS);
         let _ = match field.shape {
             FieldShape::Single => writeln!(code, "    {element} {name};"),
             FieldShape::Array(count) => writeln!(code, "    {element} {name}[{count}];"),
@@ -272,7 +166,7 @@ fn function(of: &Definition, own: &str, direction: Direction) -> String {
         );
     }
     for field in &of.fields {
-        let name = member(field);
+        let name = free(&field.name, KEYWORDS);
         let at = match field.shape {
             FieldShape::Single | FieldShape::Array(_) => format!("m->{name}"),
             FieldShape::Bounded(_) | FieldShape::Sequence => format!("m->{name}.at"),

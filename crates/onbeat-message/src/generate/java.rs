@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
+use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,63 +10,11 @@ use crate::type_set::TypeSet;
 /// What every generated class contains.
 const RUNTIME: &str = include_str!("Runtime.java.txt");
 
-const KEYWORDS: [&str; 55] = [
-    "_",
-    "false",
-    "java",
-    "null",
-    "true",
-    "abstract",
-    "assert",
-    "boolean",
-    "break",
-    "byte",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "continue",
-    "default",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "extends",
-    "final",
-    "finally",
-    "float",
-    "for",
-    "goto",
-    "if",
-    "implements",
-    "import",
-    "instanceof",
-    "int",
-    "interface",
-    "long",
-    "native",
-    "new",
-    "package",
-    "private",
-    "protected",
-    "public",
-    "return",
-    "short",
-    "static",
-    "strictfp",
-    "super",
-    "switch",
-    "synchronized",
-    "this",
-    "throw",
-    "throws",
-    "transient",
-    "try",
-    "void",
-    "volatile",
-    "while",
-];
+const KEYWORDS: &str = "\
+    _ false java null true abstract assert boolean break byte case catch char class const continue \
+    default do double else enum extends final finally float for goto if implements import \
+    instanceof int interface long native new package private protected public return short static \
+    strictfp super switch synchronized this throw throws transient try void volatile while";
 
 /// Returns a Java class in the package of its type. Unsigned numbers have the next wider type, but
 /// for bytes in arrays and 64 bits. Decoding into the same object again allocates nothing unless
@@ -108,18 +56,12 @@ pub fn java(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 
 /// The last one has its own name, which is that of its file.
 fn class_name(full: &str, order: &[&Definition]) -> String {
-    let (package, name) = package_and_name(full);
-    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
     let is_last = order.last().is_some_and(|last| last.name == full);
-    if same.count() > 1 && !is_last { format!("{package}_{name}") } else { identifier(name) }
-}
-
-fn member(field: &Field) -> String {
-    identifier(&field.name)
+    super::class_name(full, if is_last { &[] } else { order }, identifier)
 }
 
 fn identifier(name: &str) -> String {
-    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
+    free(name, KEYWORDS)
 }
 
 const fn is_octet(primitive: Primitive) -> bool {
@@ -182,7 +124,7 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
             );
         }
         let element = element_type(field, order);
-        let name = member(field);
+        let name = identifier(&field.name);
         let one = match field.element {
             FieldType::Text(_) | FieldType::WideText(_) => " = \"\"".to_owned(),
             FieldType::Message(_) => format!(" = new {element}()"),
@@ -232,7 +174,7 @@ fn codec(of: &Definition, order: &[&Definition]) -> String {
     }
     for field in &of.fields {
         // Fields may have the names of the variables beside them.
-        let name = format!("this.{}", member(field));
+        let name = format!("this.{}", identifier(&field.name));
         let element = element_type(field, order);
         let one =
             if field.shape == FieldShape::Single { name.clone() } else { format!("{name}[i]") };

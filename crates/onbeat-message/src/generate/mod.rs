@@ -55,9 +55,26 @@ fn package_and_name(full: &str) -> (&str, &str) {
     (package, full.rsplit('/').next().unwrap_or_default())
 }
 
+/// Returns whether a word is one of those of a text.
+fn is_among(word: &str, words: &str) -> bool {
+    words.split(' ').any(|other| other == word)
+}
+
+/// Returns a name that is none of these words.
+fn free(name: &str, taken: &str) -> String {
+    if is_among(name, taken) { format!("{name}_") } else { name.to_owned() }
+}
+
+/// Returns the name of a type: with its package where two types have the same; else by `own`.
+fn class_name(full: &str, order: &[&Definition], own: impl Fn(&str) -> String) -> String {
+    let (package, name) = package_and_name(full);
+    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
+    if same.count() > 1 { format!("{package}_{name}") } else { own(name) }
+}
+
 /// Returns the name of a constant; `TYPE` and `HASH` are those of the generated code.
 fn constant_name(name: &str) -> String {
-    if ["TYPE", "HASH"].contains(&name) { format!("{name}_") } else { name.to_owned() }
+    free(name, "TYPE HASH")
 }
 
 /// Returns the hash as ROS 2 writes it.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
+use super::{Plain, constant_name, free, hash_text, in_order, is_among, plain};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,37 +10,15 @@ use crate::type_set::TypeSet;
 /// What every generated module begins with.
 const RUNTIME: &str = include_str!("runtime.py");
 
-const KEYWORDS: [&str; 38] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "decode", "def", "del", "elif", "else", "encode", "except", "finally", "for", "from", "global",
-    "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "print", "raise",
-    "return", "try", "while", "with", "yield",
-];
+const KEYWORDS: &str = "\
+    False None True and as assert async await break class continue decode def del elif else encode \
+    except finally for from global if import in is lambda nonlocal not or pass print raise return \
+    try while with yield";
 
 /// Names of the language that the generated code uses: no class has them.
-const BUILTINS: [&str; 21] = [
-    "TypeError",
-    "ValueError",
-    "bool",
-    "bytearray",
-    "bytes",
-    "classmethod",
-    "dict",
-    "float",
-    "int",
-    "len",
-    "list",
-    "object",
-    "range",
-    "set",
-    "staticmethod",
-    "str",
-    "struct",
-    "sum",
-    "super",
-    "tuple",
-    "type",
-];
+const BUILTINS: &str = "\
+    TypeError ValueError bool bytearray bytes classmethod dict float int len list object range set \
+    staticmethod str struct sum super tuple type";
 
 /// Returns a Python module with classes for a type and all it uses. A class has the fields as
 /// attributes, `encode()` and `decode(data)`, and the attributes `TYPE` and `HASH`.
@@ -58,19 +36,12 @@ pub fn python(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 
 /// The name of a type's class: its own, with its package where two types have the same.
 fn class_name(full: &str, order: &[&Definition]) -> String {
-    let (package, name) = package_and_name(full);
-    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
-    let is_taken = KEYWORDS.contains(&name) || BUILTINS.contains(&name);
-    match (same.count() > 1, is_taken) {
-        (true, _) => format!("{package}_{name}"),
-        (false, true) => format!("{name}_"),
-        (false, false) => name.to_owned(),
-    }
+    let own = |name: &str| free(name, if is_among(name, BUILTINS) { BUILTINS } else { KEYWORDS });
+    super::class_name(full, order, own)
 }
 
 fn attribute(field: &Field) -> String {
-    let is_taken = KEYWORDS.contains(&field.name.as_str());
-    if is_taken { format!("{}_", field.name) } else { field.name.clone() }
+    free(&field.name, KEYWORDS)
 }
 
 fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {

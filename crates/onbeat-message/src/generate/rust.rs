@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
+use super::{Plain, class_name, constant_name, free, hash_text, in_order, is_among, plain};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,17 +10,13 @@ use crate::type_set::TypeSet;
 /// What every generated module begins with.
 const RUNTIME: &str = include_str!("runtime.rs.txt");
 
-const KEYWORDS: [&str; 48] = [
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
-    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
-    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
-    "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
-    "virtual", "where", "while", "yield",
-];
+const KEYWORDS: &str = "\
+    abstract as async await become box break const continue do dyn else enum extern false final fn \
+    for gen if impl in let loop macro match mod move mut override priv pub ref return static \
+    struct trait true try type typeof unsafe unsized use virtual where while yield";
 
 /// Words that cannot be names even with `r#`, and names of the generated code.
-const TAKEN: [&str; 8] =
-    ["Cdr", "CdrError", "CdrReader", "Self", "WideText", "crate", "self", "super"];
+const TAKEN: &str = "Cdr CdrError CdrReader Self WideText crate self super";
 
 /// Returns a Rust module with structures for a type and all it uses, each with `encode` and
 /// `decode`.
@@ -44,23 +40,11 @@ pub fn rust(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 }
 
 fn type_name(full: &str, order: &[&Definition]) -> String {
-    let (package, name) = package_and_name(full);
-    let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
-    if same.count() > 1 { format!("{package}_{name}") } else { identifier(name) }
-}
-
-fn member(field: &Field) -> String {
-    identifier(&field.name)
+    class_name(full, order, identifier)
 }
 
 fn identifier(name: &str) -> String {
-    if KEYWORDS.contains(&name) {
-        format!("r#{name}")
-    } else if TAKEN.contains(&name) {
-        format!("{name}_")
-    } else {
-        name.to_owned()
-    }
+    if is_among(name, KEYWORDS) { format!("r#{name}") } else { free(name, TAKEN) }
 }
 
 const fn number_type(primitive: Primitive) -> &'static str {
@@ -113,7 +97,8 @@ fn structure(of: &Definition, order: &[&Definition], hash: &str) -> String {
         if !comment.is_empty() {
             let _ = writeln!(code, "    /// {}", comment.replace('\r', " "));
         }
-        let _ = writeln!(code, "    pub {}: {},", member(field), member_type(field, order));
+        let (name, kind) = (identifier(&field.name), member_type(field, order));
+        let _ = writeln!(code, "    pub {name}: {kind},");
     }
     code.push_str("}\n");
 
@@ -158,7 +143,7 @@ fn default(of: &Definition, own: &str) -> String {
             }
             _ => "::core::default::Default::default()",
         };
-        let _ = writeln!(code, "            {}: {value},", member(field));
+        let _ = writeln!(code, "            {}: {value},", identifier(&field.name));
     }
     code.push_str("        }\n    }\n}\n");
     code
@@ -168,7 +153,7 @@ fn codec(of: &Definition, own: &str) -> String {
     let mut writes = String::new();
     let mut reads = String::new();
     for field in &of.fields {
-        let name = member(field);
+        let name = identifier(&field.name);
         let _ = writeln!(reads, "            {name}: Cdr::read(of)?,");
         if let FieldShape::Bounded(most) = field.shape {
             let _ = writeln!(writes, "        at_most(self.{name}.len(), {most})?;");
