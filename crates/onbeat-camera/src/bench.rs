@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use clap::Args;
 use clients::{Client, ClientRow};
-use onbeat_camera::convert::{Colours, Converter, InstructionSet, Picture};
-use onbeat_control::frames::{FrameFormat, PixelLayout};
+use onbeat_camera::convert::{Colours, Converter, InstructionSet, Picture, format_of};
+use onbeat_control::frames::PixelLayout;
 use serde_json::json;
 
 use crate::{Failure, say};
@@ -64,19 +64,15 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
         "conversion to MATLAB's layout by one thread, {} rounds in turns with memcpy",
         options.rounds
     ));
-    say(&format!(
-        "{:<38} {:>8} {:>8} {:>9} {:>7}",
-        "picture", "p50 ms", "max ms", "x memcpy", "class"
-    ));
-    for row in &rows {
-        let (median, max, ratio) = row.figures();
-        say(&format!(
-            "{:<38} {median:>8.2} {max:>8.2} {ratio:>9.2} {:>7}",
-            row.name,
-            class_of(median)
-        ));
+    print_table("picture", 38, rows.iter().map(|row| (row.name.clone(), row.figures())));
+    if !of_clients.is_empty() {
+        say("");
+        say(
+            "what a picture costs the thread that asks for it, the conversion being another process's",
+        );
+        let lines = of_clients.iter().map(|row| (row.name(), row.figures()));
+        print_table("program, way, picture", 46, lines);
     }
-    print_clients(&of_clients);
     say(
         "x memcpy: CPU time relative to a memcpy of the same bytes between the same buffers, measured in turns",
     );
@@ -86,25 +82,20 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line for each way of a client and each size it was measured for.
-fn print_clients(rows: &[ClientRow]) {
-    if rows.is_empty() {
-        return;
+/// A table with a line for each name and its figures.
+fn print_table(of: &str, width: usize, rows: impl Iterator<Item = (String, [f64; 3])>) {
+    let [p50, max, ratio, class] = ["p50 ms", "max ms", "x memcpy", "class"];
+    say(&format!("{of:<width$} {p50:>8} {max:>8} {ratio:>9} {class:>7}"));
+    for (name, [p50, max, ratio]) in rows {
+        let class = class_of(p50);
+        say(&format!("{name:<width$} {p50:>8.2} {max:>8.2} {ratio:>9.2} {class:>7}"));
     }
-    say("");
-    say("what a picture costs the thread that asks for it, the conversion being another process's");
-    say(&format!(
-        "{:<46} {:>8} {:>8} {:>9} {:>7}",
-        "program, way, picture", "p50 ms", "max ms", "x memcpy", "class"
-    ));
-    for row in rows {
-        let (median, max, ratio) = row.figures();
-        say(&format!(
-            "{:<46} {median:>8.2} {max:>8.2} {ratio:>9.2} {:>7}",
-            row.name(),
-            class_of(median)
-        ));
-    }
+}
+
+/// Median and maximum of times in ms, and the ratio of what they cost to memcpy, of medians.
+fn figures(times_ms: &[f64], costs_ms: &[f64], copies_ms: &[f64]) -> [f64; 3] {
+    let max = times_ms.iter().copied().fold(0.0, f64::max);
+    [median(times_ms), max, median(costs_ms) / median(copies_ms).max(1e-9)]
 }
 
 /// Time and CPU time of this thread that `work` takes, in ms.
@@ -140,9 +131,7 @@ fn rows_of(
     channels: u32,
     rounds: u32,
 ) -> Result<Vec<Row>, Failure> {
-    let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
-    let layout = PixelLayout::ColumnPlanes;
-    let format = FrameFormat { width: side(width), height: side(height), channels, layout };
+    let format = format_of((width, height), channels, PixelLayout::ColumnPlanes);
     let bytes =
         format.bytes().ok_or_else(|| Failure::Words("a size that cannot be kept".to_owned()))?;
     let pixels: Vec<u8> = (0..3 * width * height).map(|at| (at * 7 + at / 91) as u8).collect();
@@ -182,15 +171,13 @@ fn rows_of(
 }
 
 impl Row {
-    /// Median and maximum in ms, and the ratio of CPU times to memcpy, of medians.
-    fn figures(&self) -> (f64, f64, f64) {
-        let max = self.times_ms.iter().copied().fold(0.0, f64::max);
-        let own = median(&self.times_ms);
-        (own, max, median(&self.cpu_ms) / median(&self.copies_ms).max(1e-9))
+    /// The ratio is that of CPU times.
+    fn figures(&self) -> [f64; 3] {
+        figures(&self.times_ms, &self.cpu_ms, &self.copies_ms)
     }
 
     fn json(&self) -> serde_json::Value {
-        let (median, max, ratio) = self.figures();
+        let [median, max, ratio] = self.figures();
         json!({ "picture": self.name, "p50_ms": median, "max_ms": max, "times_memcpy": ratio })
     }
 }

@@ -11,7 +11,7 @@ use onbeat_rt::sys::Monotonic;
 use serde::Serialize;
 
 use crate::compressed::{ChannelAccount, PictureChannel};
-use crate::convert::Converter;
+use crate::convert::{Converter, format_of};
 use crate::source::{self, Address, Description, Source, SourceError};
 
 /// Longest wait for a picture between two looks at the end.
@@ -235,7 +235,8 @@ impl<'s> Running<'s> {
             };
 
             period = period.max(self.last_picture.elapsed().min(Duration::from_secs(60)));
-            let format = self.format(captured.picture.size());
+            let CameraSettings { layout, channels, .. } = *self.settings;
+            let format = format_of(captured.picture.size(), channels, layout);
             let begins = self.writer.as_ref().is_none_or(|it| it.format() != format);
             if let Some(why) = self.begin(format, &description) {
                 return Ok(Followed::Failed(why.into()));
@@ -269,12 +270,6 @@ impl<'s> Running<'s> {
 
     fn is_file(&self) -> bool {
         matches!(self.settings.source, Address::File(_))
-    }
-
-    fn format(&self, (width, height): (usize, usize)) -> FrameFormat {
-        let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
-        let CameraSettings { layout, channels, .. } = *self.settings;
-        FrameFormat { width: side(width), height: side(height), channels, layout }
     }
 
     /// Makes the ring, or another one for another size. An error ends the camera; a size that cannot be kept
@@ -348,14 +343,18 @@ impl<'s> Running<'s> {
     fn account(mut self) -> CameraAccount {
         self.account.dropped += self.dropped;
         self.account.channel = self.channel.as_ref().map(PictureChannel::account);
-        self.delays_ns.sort_unstable();
-        let at = |part: f64| {
-            let last = self.delays_ns.len().saturating_sub(1);
-            self.delays_ns.get((last as f64 * part).round() as usize).copied().unwrap_or(0)
-        };
-        (self.account.delay_ns[0], self.account.delay_ns[1]) = (at(0.5), at(0.99));
+        let [p50, p99, _] = quantiles(&mut self.delays_ns);
+        (self.account.delay_ns[0], self.account.delay_ns[1]) = (p50, p99);
         self.account
     }
+}
+
+/// Returns median, 99 % and maximum, of what it sorts; 0 of nothing.
+#[must_use]
+pub fn quantiles(of: &mut [u64]) -> [u64; 3] {
+    of.sort_unstable();
+    let last = of.len().saturating_sub(1);
+    [0.5, 0.99, 1.0].map(|part| of.get((last as f64 * part).round() as usize).copied().unwrap_or(0))
 }
 
 /// Returns the time of `CLOCK_MONOTONIC`, in ns: that of all stamps.

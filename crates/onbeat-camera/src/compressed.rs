@@ -16,9 +16,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use onbeat_control::{Channel, RecordType, RingError, RingSettings, RingWriter};
 
 use crate::camera::now_ns;
-use crate::convert::{Converter, Picture};
+use crate::convert::{Picture, rows_of};
 pub use coding::{Coding, parameter_sets};
-use onbeat_control::frames::{FrameFormat, PixelLayout};
 
 /// Topic of the channel.
 pub const TOPIC: &str = "image";
@@ -141,16 +140,6 @@ impl PictureChannel {
     pub fn account(&self) -> ChannelAccount {
         self.state().account
     }
-}
-
-/// Converts to rows with the colours of a pixel side by side.
-fn rows_of(picture: &Picture<'_>, channels: u32, rows: &mut Vec<u8>) {
-    let (width, height) = picture.size();
-    let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
-    let layout = PixelLayout::RowInterleaved;
-    let format = FrameFormat { width: side(width), height: side(height), channels, layout };
-    rows.resize(width * height * channels as usize, 0);
-    Converter::default().convert(picture, format, rows);
 }
 
 impl State {

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use onbeat_camera::camera::now_ns;
+use onbeat_camera::camera::{now_ns, quantiles};
 use onbeat_camera::source::painted;
 use onbeat_control::frames::{Frame, FrameError, FrameFormat, FrameReader, PixelLayout, Want};
 use serde_json::json;
@@ -129,13 +129,6 @@ impl Seen {
             ));
         }
     }
-}
-
-/// Median, 99 % and maximum.
-fn quantiles(of: &mut [u64]) -> [u64; 3] {
-    of.sort_unstable();
-    let last = of.len().saturating_sub(1);
-    [0.5, 0.99, 1.0].map(|part| of.get((last as f64 * part).round() as usize).copied().unwrap_or(0))
 }
 
 /// Reads what a test picture says about itself.

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use onbeat_control::frames::{FrameFormat, FrameTimes, FrameWriter, PixelLayout};
+use onbeat_camera::convert::format_of;
+use onbeat_control::frames::{FrameTimes, FrameWriter, PixelLayout};
 
-use super::{SIZES, median, timed};
+use super::{SIZES, figures, median, timed};
 use crate::{Failure, advise};
 
 /// Distance of the pictures that are offered.
@@ -56,15 +57,13 @@ impl ClientRow {
         format!("{}, {}, {} {kind}", self.client, self.way, self.of)
     }
 
-    /// Median and maximum in ms, and the ratio of the medians to memcpy.
-    pub(super) fn figures(&self) -> (f64, f64, f64) {
-        let max = self.times_ms.iter().copied().fold(0.0, f64::max);
-        let own = median(&self.times_ms);
-        (own, max, own / median(&self.copies_ms).max(1e-9))
+    /// The ratio is that of the times themselves.
+    pub(super) fn figures(&self) -> [f64; 3] {
+        figures(&self.times_ms, &self.times_ms, &self.copies_ms)
     }
 
     pub(super) fn json(&self) -> serde_json::Value {
-        let (median, max, ratio) = self.figures();
+        let [median, max, ratio] = self.figures();
         serde_json::json!({
             "client": self.client, "way": self.way, "picture": self.of, "channels": self.channels,
             "p50_ms": median, "max_ms": max, "times_memcpy": ratio,
@@ -142,13 +141,8 @@ impl Equipped {
     }
 
     fn measure(&self, wanted: &Wanted) -> Result<Vec<ClientRow>, Failure> {
-        let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
-        let format = FrameFormat {
-            width: side(wanted.width),
-            height: side(wanted.height),
-            channels: wanted.channels,
-            layout: PixelLayout::ColumnPlanes,
-        };
+        let size = (wanted.width, wanted.height);
+        let format = format_of(size, wanted.channels, PixelLayout::ColumnPlanes);
         let name = format!("bench-{}", std::process::id());
         let mut writer = FrameWriter::create(&name, format, 4, "{}")?;
         let pixels = vec![7; writer.pixels().len()];

@@ -152,6 +152,25 @@ impl Converter {
     }
 }
 
+/// Returns the format of pictures of a size.
+#[must_use]
+pub fn format_of(
+    (width, height): (usize, usize),
+    channels: u32,
+    layout: PixelLayout,
+) -> FrameFormat {
+    let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
+    FrameFormat { width: side(width), height: side(height), channels, layout }
+}
+
+/// Converts to rows with the colours of a pixel side by side.
+pub(crate) fn rows_of(picture: &Picture<'_>, channels: u32, to: &mut Vec<u8>) {
+    let (width, height) = picture.size();
+    to.resize(width * height * channels as usize, 0);
+    let format = format_of((width, height), channels, PixelLayout::RowInterleaved);
+    Converter::default().convert(picture, format, to);
+}
+
 /// Row by row, channels side by side.
 fn rows(picture: &Picture<'_>, channels: usize, to: &mut [u8]) {
     let (width, height) = picture.size();

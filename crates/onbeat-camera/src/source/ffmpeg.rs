@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use url::Url;
 
 use super::address::VideoDevice;
 use super::error::SourceError;
-use super::mailbox::Mailbox;
+use super::mailbox::{Buffers, Mailbox, locked};
 use super::{Captured, Description, Source, now_ns};
 use crate::convert::{Colours, Matrix, Picture, Range};
 
@@ -63,7 +63,7 @@ struct Inside {
 
 impl TimesInside {
     pub(super) fn put(&self, shown_ms: u64, times: FrameTimes) {
-        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside = locked(&self.0);
         inside.given.push_back((shown_ms, times));
         if inside.given.len() > MOST_INSIDE {
             inside.given.pop_front();
@@ -74,7 +74,7 @@ impl TimesInside {
     /// before it. A picture that others are predicted backwards from (B pictures) is given before them, and shown after them. A
     /// stream that had begun has pictures before the first one that can be decoded: they are not drops.
     fn take(&self, shown_ms: u64) -> Option<FrameTimes> {
-        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside = locked(&self.0);
         let Inside { given, has_begun } = &mut *inside;
         let place = given.iter().position(|(of, _)| *of == shown_ms)?;
         let (_, times) = given.remove(place)?;
@@ -122,7 +122,7 @@ struct Decoded {
 pub(super) struct Decoder {
     child: Child,
     mailbox: Mailbox<Decoded, SourceError>,
-    spare: Arc<Mutex<Vec<Vec<u8>>>>,
+    spare: Buffers,
     current: Decoded,
     description: Description,
 }
@@ -158,7 +158,7 @@ type Version = ((u32, u32), String);
 #[must_use]
 pub fn ffmpeg_version() -> Option<Version> {
     static FOUND: Mutex<Option<Version>> = Mutex::new(None);
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = locked(&FOUND);
     if found.is_none() {
         *found = asked_version();
     }
@@ -295,7 +295,7 @@ impl Decoder {
         let mut child = command.spawn().map_err(failed)?;
 
         let mailbox = Mailbox::new();
-        let spare: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+        let spare = Buffers::default();
         let pace =
             if input.arguments.iter().any(|it| it == "-re") { Pace::Waits } else { Pace::Live };
         if let (Some(pictures), Some(lines)) = (child.stdout.take(), child.stderr.take()) {
@@ -311,7 +311,7 @@ impl Decoder {
                 let said = |line: String| {
                     let line = given.iter().fold(line, |line, given| line.replace(given, &shown));
                     lines_to.saw(|| format!("ffmpeg says: {line}"));
-                    *saying.lock().unwrap_or_else(PoisonError::into_inner) = line;
+                    *locked(&saying) = line;
                 };
                 announce_all(lines_of(BufReader::new(lines)), states_matrix, &announce, &said);
             });
@@ -319,7 +319,7 @@ impl Decoder {
                 pictures,
                 announced,
                 mailbox: mailbox.clone(),
-                spare: Arc::clone(&spare),
+                spare: spare.clone(),
                 inside: input.inside.clone(),
                 place: place.clone(),
                 said,
@@ -340,27 +340,6 @@ impl Decoder {
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
-
-    /// As [`Source::next`].
-    pub(super) fn next_within(
-        &mut self,
-        patience: Duration,
-    ) -> Result<Option<Captured<'_>>, SourceError> {
-        let Some((decoded, dropped)) = self.mailbox.take(patience)? else { return Ok(None) };
-        let before = std::mem::replace(&mut self.current, decoded);
-        if before.bytes.capacity() > 0 {
-            self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(before.bytes);
-        }
-        let Decoded { bytes, size: (width, height), colours, times } = &self.current;
-        let dropped_before = times.dropped_before + dropped;
-        let times = FrameTimes { dropped_before, ..*times };
-        Ok(Picture::i420(*width, *height, bytes, *colours)
-            .map(|picture| Captured { picture, times }))
-    }
-
-    pub(super) fn seen_within(&self) -> String {
-        self.mailbox.seen()
-    }
 }
 
 impl Drop for Decoder {
@@ -373,7 +352,16 @@ impl Drop for Decoder {
 
 impl Source for Decoder {
     fn next(&mut self, patience: Duration) -> Result<Option<Captured<'_>>, SourceError> {
-        self.next_within(patience)
+        let Some((decoded, dropped)) = self.mailbox.take(patience)? else { return Ok(None) };
+        let before = std::mem::replace(&mut self.current, decoded);
+        if before.bytes.capacity() > 0 {
+            self.spare.put(before.bytes);
+        }
+        let Decoded { bytes, size: (width, height), colours, times } = &self.current;
+        let dropped_before = times.dropped_before + dropped;
+        let times = FrameTimes { dropped_before, ..*times };
+        Ok(Picture::i420(*width, *height, bytes, *colours)
+            .map(|picture| Captured { picture, times }))
     }
 
     fn description(&self) -> Description {
@@ -381,7 +369,7 @@ impl Source for Decoder {
     }
 
     fn seen(&self) -> String {
-        self.seen_within()
+        self.mailbox.seen()
     }
 }
 
@@ -390,7 +378,7 @@ struct PictureReader {
     pictures: ChildStdout,
     announced: Receiver<Announced>,
     mailbox: Mailbox<Decoded, SourceError>,
-    spare: Arc<Mutex<Vec<Vec<u8>>>>,
+    spare: Buffers,
     inside: Option<TimesInside>,
     place: String,
     said: Arc<Mutex<String>>,
@@ -414,10 +402,7 @@ impl PictureReader {
                         return;
                     }
                     if let Some(before) = self.mailbox.put(decoded) {
-                        self.spare
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .push(before.bytes);
+                        self.spare.put(before.bytes);
                     }
                 }
                 Err(why) => return self.mailbox.end(why),
@@ -427,7 +412,7 @@ impl PictureReader {
             }
         }
 
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = locked(&self.said).clone();
         let place = self.place.clone();
         self.mailbox.end(if self.pace == Pace::Waits && frames > 0 {
             SourceError::Ended { place, frames }
@@ -446,14 +431,13 @@ impl PictureReader {
             let most = (most * most) as u64;
             return Err(SourceError::TooLong { place, what: "a picture", given, most });
         }
-        let mut bytes =
-            self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut bytes = self.spare.take();
         bytes.resize(length, 0);
         let read = self.pictures.read_exact(&mut bytes);
         read.map_err(|why| SourceError::DecoderEnded {
             place: self.place.clone(),
             status: why.to_string(),
-            said: self.said.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            said: locked(&self.said).clone(),
         })?;
         let decoded_ns = now_ns();
         let source_ns = (announced.seconds.max(0.0) * 1e9) as u64;

@@ -3,6 +3,26 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Locks what threads share: one that panicked left a state that is valid after each statement.
+pub(super) fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Buffers of items, which go back to the thread that fills them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Buffers {
+    /// Takes one; a new one if there is none.
+    pub(super) fn take(&self) -> Vec<u8> {
+        locked(&self.0).pop().unwrap_or_default()
+    }
+
+    pub(super) fn put(&self, buffer: Vec<u8>) {
+        locked(&self.0).push(buffer);
+    }
+}
+
 #[derive(Debug)]
 struct State<T, E> {
     newest: Option<T>,
@@ -30,8 +50,7 @@ impl<T, E> Mailbox<T, E> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T, E>> {
-        // A thread that panicked left a state that is valid after each statement.
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.0)
     }
 
     /// Puts an item in the place of one that nobody has taken, which is returned; `None` also if there

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::address::{credentials, without_password};
 use super::error::SourceError;
 use super::ffmpeg;
 use super::jpeg::Jpegs;
-use super::mailbox::Mailbox;
+use super::mailbox::{Buffers, Mailbox};
 use super::multipart::next_part;
 use super::{Captured, Description, MOST_SILENCE, Source, now_ns};
 use crate::compressed::{Coding, PictureChannel};
@@ -219,7 +218,7 @@ type Compressed = (Vec<u8>, FrameTimes);
 
 struct MjpegSource {
     mailbox: Mailbox<Compressed, SourceError>,
-    spare: Arc<Mutex<Vec<Vec<u8>>>>,
+    spare: Buffers,
     connection: Option<TcpStream>,
     jpegs: Jpegs,
     damaged: u64,
@@ -233,8 +232,8 @@ impl MjpegSource {
             answer.header("transfer-encoding").is_some_and(|it| it.eq_ignore_ascii_case("chunked"));
         let _ = answer.rest.get_ref().set_read_timeout(Some(MOST_SILENCE));
         let connection = answer.rest.get_ref().try_clone().ok();
-        let (mailbox, spare): (_, Arc<Mutex<Vec<Vec<u8>>>>) = (Mailbox::new(), Arc::default());
-        let (to, buffers, of) = (mailbox.clone(), Arc::clone(&spare), place.clone());
+        let (mailbox, spare) = (Mailbox::new(), Buffers::default());
+        let (to, buffers, of) = (mailbox.clone(), spare.clone(), place.clone());
         let received = Received { to, buffers, log };
         thread::spawn(move || {
             if is_chunked {
@@ -259,7 +258,7 @@ impl MjpegSource {
 /// Where received pictures go.
 struct Received {
     to: Mailbox<Compressed, SourceError>,
-    buffers: Arc<Mutex<Vec<Vec<u8>>>>,
+    buffers: Buffers,
     log: Option<PictureChannel>,
 }
 
@@ -267,8 +266,7 @@ fn receive(mut from: impl io::BufRead, received: &Received, place: String) {
     let Received { to, buffers: spare, log } = received;
     let mut frames = 0_u64;
     while !to.is_left() {
-        let mut part =
-            spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut part = spare.take();
         let mut began = 0;
         match next_part(&mut from, &mut part, || began = now_ns()) {
             Ok(true) => {
@@ -287,7 +285,7 @@ fn receive(mut from: impl io::BufRead, received: &Received, place: String) {
                     log.put(&Coding::Jpeg, began, &part);
                 }
                 if let Some((before, _)) = to.put((part, times)) {
-                    spare.lock().unwrap_or_else(PoisonError::into_inner).push(before);
+                    spare.put(before);
                 }
             }
             Ok(false) => {
@@ -322,7 +320,7 @@ impl Source for MjpegSource {
         };
         self.dropped += dropped;
         let decoded = self.jpegs.decode(&bytes);
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        self.spare.put(bytes);
         if let Err(why) = decoded {
             self.damaged += 1;
             self.dropped += 1;

@@ -23,13 +23,12 @@ pub mod test_picture;
 use std::time::Duration;
 
 use onbeat_control::frames::FrameTimes;
-use onbeat_rt::Clock;
-use onbeat_rt::sys::Monotonic;
 
 pub use address::{Address, TestPicture, VideoDevice};
 pub use error::SourceError;
 pub use ffmpeg::ffmpeg_version;
 
+use crate::camera::now_ns;
 use crate::compressed::PictureChannel;
 use crate::convert::Picture;
 
@@ -93,10 +92,6 @@ pub fn open(
         Address::Device(device) => Box::new(ffmpeg::of_device(device)?),
         Address::File(path) => Box::new(ffmpeg::of_file(path)?),
     })
-}
-
-fn now_ns() -> u64 {
-    Monotonic.now().as_ns()
 }
 
 /// The time of CLOCK_MONOTONIC that an instant of the standard library was.

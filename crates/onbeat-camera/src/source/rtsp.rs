@@ -22,7 +22,7 @@ use super::clock_fit::ClockFit;
 use super::error::SourceError;
 use super::ffmpeg::{Decoder, Input, TimesInside, ffmpeg_version, give};
 use super::jpeg::Jpegs;
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, locked};
 use super::{
     Captured, Description, MOST_COMPRESSED, MOST_SILENCE, Source, matroska, now_ns, ns_of,
 };
@@ -112,7 +112,7 @@ struct Waiting {
 
 impl Units {
     fn state(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.0)
     }
 
     /// Puts a picture behind the others. When too many wait, they are dropped up to the next key frame.
@@ -415,7 +415,7 @@ impl Source for RtspVideo {
         if let Some(why) = end {
             return Err(SourceError::Disconnected { place: self.place.clone(), why });
         }
-        self.decoder.next_within(patience)
+        self.decoder.next(patience)
     }
 
     fn description(&self) -> Description {

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use jpeg_encoder::{ColorType, Encoder};
-use onbeat_control::frames::{FrameFormat, MOST_SIDE, PixelLayout};
+use onbeat_control::frames::MOST_SIDE;
 
 use super::message::LoggedPicture;
-use crate::convert::{Converter, Picture};
+use crate::convert;
 use crate::source::jpeg::Jpegs;
 
 /// Qualities that are tried, until a picture is short enough.
@@ -51,20 +51,9 @@ impl Small {
     fn of_jpeg(data: &[u8], side: usize, most: usize) -> Result<Self, String> {
         let mut decoder = Jpegs::new(false);
         decoder.decode(data).map_err(|_| "damaged JPEG pictures".to_owned())?;
-        let picture = decoder.picture();
-        let (width, height) = picture.size();
-        let mut rgb = vec![0; 3 * width * height];
-        match picture {
-            Picture::Rgb { pixels, .. } => rgb.copy_from_slice(pixels),
-            _ => {
-                let number = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
-                let layout = PixelLayout::RowInterleaved;
-                let (width, height) = (number(width), number(height));
-                let format = FrameFormat { width, height, channels: 3, layout };
-                Converter::default().convert(&picture, format, &mut rgb);
-            }
-        }
-        Self::of_rgb((width, height), &rgb, side, most)
+        let (picture, mut rgb) = (decoder.picture(), Vec::new());
+        convert::rows_of(&picture, 3, &mut rgb);
+        Self::of_rgb(picture.size(), &rgb, side, most)
     }
 
     fn of_rgb(
