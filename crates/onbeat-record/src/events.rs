@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::timing::is_zero;
 use onbeat_ethercat::event::{Event, EventKind};
 
 /// Notes of one kind and file; further events of the kind are counted.
@@ -49,11 +50,6 @@ pub struct EventsLeftOut {
     /// Events dropped because their ring was full; their kinds are unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
-const fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl EventsLeftOut {

@@ -149,29 +149,17 @@ pub struct JointSteps {
 }
 
 /// The step under way, and those that are not written yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JointTally {
     done: JointSteps,
     /// Cycles, number of windows, and joints of the step under way.
     span: CycleSpan,
     windows: u64,
     joints: Vec<JointWindow>,
-    windows_per_step: u64,
+    /// How often the number of windows per step has doubled.
+    doublings: u32,
     /// Windows of the run so far.
     counted: u64,
-}
-
-impl Default for JointTally {
-    fn default() -> Self {
-        Self {
-            done: JointSteps::default(),
-            span: CycleSpan::default(),
-            windows: 0,
-            joints: Vec::new(),
-            windows_per_step: 1,
-            counted: 0,
-        }
-    }
 }
 
 impl JointTally {
@@ -190,14 +178,14 @@ impl JointTally {
 
         self.windows += 1;
         self.counted += 1;
-        if self.windows < self.windows_per_step {
+        if self.windows < 1 << self.doublings {
             return None;
         }
 
         self.end_step();
         // Steps double in length as the run does: their number grows with its logarithm.
-        if self.counted >= STEPS * self.windows_per_step {
-            self.windows_per_step *= 2;
+        if self.counted >= STEPS << self.doublings {
+            self.doublings += 1;
         }
         // By time as well as by number: late in a long run a step lasts minutes, and a view of the
         // run in progress would wait for sixteen of them.

@@ -123,7 +123,7 @@ impl Note {
 }
 
 /// The header of a run: once, before the first histogram line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// `onbeat.run/1`.
     pub schema: String,
@@ -247,14 +247,7 @@ impl Header {
             series: series.to_vec(),
             started_unix_s,
             host: Host::read(),
-            cell: None,
-            timing: None,
-            grants: Vec::new(),
-            limit: None,
-            looks: 0,
-            most_alarms: None,
-            findings: Vec::new(),
-            task: None,
+            ..Self::default()
         }
     }
 }

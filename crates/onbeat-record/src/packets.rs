@@ -247,13 +247,10 @@ impl RoundTripTally {
 
     /// Sets the figures of a device.
     pub fn fill(&self, device: usize, packets: &mut DevicePackets) {
-        let Some(of_device) = self.0.get(device).filter(|counts| !counts.is_empty()) else {
-            return;
-        };
-        packets.min_ns = of_device.min();
-        packets.p50_ns = of_device.value_at_quantile(0.5);
-        packets.p99_ns = of_device.value_at_quantile(0.99);
-        packets.max_ns = of_device.max();
+        let Some(of_device) = self.0.get(device) else { return };
+        let times = AnswerTimes::from_counts(of_device);
+        (packets.min_ns, packets.p50_ns) = (times.min_ns, times.p50_ns);
+        (packets.p99_ns, packets.max_ns) = (times.p99_ns, times.max_ns);
     }
 }
 

@@ -111,7 +111,7 @@ pub struct Entry {
 /// println!("{} releases, {} later than 100 µs", latency.count(), latency.count_above(100_000));
 /// # Ok::<(), onbeat_record::RunFileError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunFile {
     /// The path it was read from.
     pub path: PathBuf,
@@ -187,14 +187,6 @@ impl RunFile {
         Self::read_with_bytes(path).map(|(run, _)| run)
     }
 
-    /// Reads a file from disk without the steps of its joints, which are most of a robot's file.
-    ///
-    /// # Errors
-    /// As [`RunFile::read`].
-    pub fn read_without_joints(path: &Path) -> Result<Self, RunFileError> {
-        Self::parse_with(path, &bytes_of(path)?, JointReading::Skip)
-    }
-
     /// Reads a file from disk, and returns its bytes as well.
     ///
     /// # Errors
@@ -203,7 +195,8 @@ impl RunFile {
         // Asked before the bytes are read: a writer that ends in between leaves a closed file,
         // which is then simply complete.
         let is_being_written = is_being_written(path);
-        let bytes = bytes_of(path)?;
+        let bytes = onbeat_host::foreign::read(path, MOST_BYTES)
+            .map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         let mut run = Self::parse(path, &bytes)?;
         run.goes_on = is_being_written && !run.is_complete();
         Ok((run, bytes))
@@ -214,10 +207,6 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::read`].
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunFileError> {
-        Self::parse_with(path, bytes, JointReading::Read)
-    }
-
-    fn parse_with(path: &Path, bytes: &[u8], joints: JointReading) -> Result<Self, RunFileError> {
         // A crash cuts the last line at any byte. Everything up to the last end of line is as it
         // was written.
         let (whole, rest) = match bytes.iter().rposition(|&b| b == b'\n') {
@@ -226,7 +215,7 @@ impl RunFile {
         };
 
         let decoder = Decoder::of_run_files();
-        let mut parser = Parser { path, joints, run: None, line: 0, samples: 0, decoder };
+        let mut parser = Parser { path, run: None, line: 0, samples: 0, decoder };
         for line in whole.split(|&b| b == b'\n') {
             parser.line += 1;
             parser.line(line)?;
@@ -406,23 +395,8 @@ impl Interval {
     }
 }
 
-/// Whether notes with steps of joints are read; they begin with their kind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum JointReading {
-    Read,
-    Skip,
-}
-
-const JOINTS_NOTE: &str = r#"{"joints":"#;
-
-fn bytes_of(path: &Path) -> Result<Vec<u8>, RunFileError> {
-    onbeat_host::foreign::read(path, MOST_BYTES)
-        .map_err(|source| RunFileError::Read { path: path.to_owned(), source })
-}
-
 struct Parser<'p> {
     path: &'p Path,
-    joints: JointReading,
     run: Option<RunFile>,
     line: usize,
     /// Samples of all histograms so far.
@@ -446,10 +420,6 @@ impl Parser<'_> {
     }
 
     fn note(&mut self, json: &str) -> Result<(), RunFileError> {
-        if self.joints == JointReading::Skip && json.starts_with(JOINTS_NOTE) {
-            return Ok(());
-        }
-
         let note: Note = match serde_json::from_str(json) {
             Ok(note) => note,
             Err(_) if is_of_a_later_kind(json) => return Ok(()),
@@ -466,7 +436,8 @@ impl Parser<'_> {
                 let reason = format!("its schema is {schema}, this onbeat reads {own}");
                 return Err(self.broken(&reason));
             }
-            self.run = Some(RunFile::from_header(self.path, (**header).clone()));
+            let (path, header) = (self.path.to_owned(), (**header).clone());
+            self.run = Some(RunFile { path, header, ..RunFile::default() });
             return Ok(());
         }
 
@@ -611,43 +582,6 @@ impl RunFile {
     fn open_again(&mut self) {
         if let Some(end) = self.end.take() {
             self.closed = Some((end, self.intervals.len()));
-        }
-    }
-
-    fn from_header(path: &Path, header: Header) -> Self {
-        Self {
-            path: path.to_owned(),
-            header,
-            bench: None,
-            import: None,
-            blocks: Vec::new(),
-            entries: Vec::new(),
-            intervals: Vec::new(),
-            maxima: Vec::new(),
-            trends: Vec::new(),
-            spikes: Vec::new(),
-            windows: Vec::new(),
-            loads: Vec::new(),
-            steps: Vec::new(),
-            exclusions: Vec::new(),
-            events: Vec::new(),
-            events_left_out: EventsLeftOut::default(),
-            packets: None,
-            boards: None,
-            noise: None,
-            chain: None,
-            motion: None,
-            robot: None,
-            joints: Vec::new(),
-            devices: None,
-            power: None,
-            remarks: Vec::new(),
-            seconds: Vec::new(),
-            resumes: Vec::new(),
-            end: None,
-            goes_on: false,
-            closed: None,
-            cut_line: false,
         }
     }
 }

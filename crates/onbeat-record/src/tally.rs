@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use onbeat_rt::{Flags, Sample};
 
-use super::histogram::LONGEST_NS;
-use super::histogram::{IntervalCounts, empty_interval};
+use super::histogram::{IntervalCounts, LONGEST_NS, empty_interval};
 use super::moments::Moments;
 use super::note::{CauseCount, CulpritCount, Interval, SpikeNote};
 use super::outages::{Watch, WatchTally};
@@ -13,8 +12,7 @@ use super::recording::SpikeLimit;
 use super::run_writer::{RunWriter, WriteError};
 use super::series::Series;
 use super::vocabulary::Stall;
-use super::window::WindowNote;
-use super::window::{Keeping, WindowFate};
+use super::window::{Keeping, WindowFate, WindowNote};
 use onbeat_cause::{CauseKind, Explanation, KeptWindow, WakeUpParts, WakeUpSplit};
 
 /// Spikes kept per interval.

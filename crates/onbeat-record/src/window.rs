@@ -93,9 +93,7 @@ impl Keeping {
         self.remember(lateness_ns, window.packed.len() as u64);
         fate
     }
-}
 
-impl Keeping {
     /// Takes into account a window that the file has been given before, by a part of its run that
     /// is over.
     pub(super) fn remember(&mut self, lateness_ns: u64, bytes: u64) {

@@ -288,8 +288,6 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
     let header = Header {
         schema: Header::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        id: String::new(),
-        machine: String::new(),
         // What was measured is the other tool's command, where its text has it. Ours only converted
         // it.
         command: if stream.command.is_empty() {
@@ -297,7 +295,6 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         } else {
             stream.command.clone()
         },
-        series: Vec::new(),
         probe: stream.format.map_or("unknown", Format::tool).to_owned(),
         started_unix_s: stream.started_unix_s,
         host: stream.host.clone(),
@@ -305,12 +302,7 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         // Period, work and deadline of the loop are unknown, and no default stands in for them: a
         // verdict on a deadline would be invented.
         timing: None,
-        grants: Vec::new(),
-        limit: None,
-        looks: 0,
-        most_alarms: None,
-        findings: Vec::new(),
-        task: None,
+        ..Header::default()
     };
 
     let mut writer = RunWriter::create(path, &header)?;
