@@ -30,6 +30,9 @@ pub enum Mark {
     Open,
 }
 
+/// What stands where there is no figure.
+pub const NO_FIGURE: &str = "-";
+
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -44,6 +47,15 @@ impl Entry {
     #[must_use]
     pub fn marked(text: impl Into<String>, mark: Mark) -> Self {
         Self { text: text.into(), mark }
+    }
+
+    /// A figure, with its sign where few samples carry it.
+    #[must_use]
+    pub fn estimate(text: String, supported: bool) -> Self {
+        match supported {
+            true => Self::from(text),
+            false => Self::marked(format!("~{text}"), Mark::Unsupported),
+        }
     }
 }
 
@@ -156,6 +168,14 @@ impl Table {
         }
 
         text
+    }
+
+    /// Says what `~` means, where a figure has it.
+    pub fn explain_unsupported(&mut self) {
+        let mut entries = self.rows.iter().flat_map(|row| &row.entries);
+        if entries.any(|entry| entry.mark == Mark::Unsupported) {
+            self.legend.push("~ fewer than 10 samples beyond this value".to_owned());
+        }
     }
 
     /// Whether it can stand in `width` characters without going on in a second table.

@@ -3,12 +3,11 @@
 use super::cell::CellSummary;
 use super::statistics::Share;
 use super::summary::Summary;
-use super::table::{Column, Entry, Mark, Row, Table};
+use super::table::{Column, Entry, NO_FIGURE, Row, Table};
+use super::tables::mark_of;
 use super::units::{Letters, count, three_digits};
-use super::verdict::{Outcome, limit_in_words};
+use super::verdict::limit_in_words;
 use onbeat_record::Series;
-
-const NO_FIGURE: &str = "-";
 
 /// Whether loads are what a summary distinguishes: one tuning, several of them.
 #[must_use]
@@ -53,11 +52,7 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
         table.legend.push(format!("limit: {words}; over is the number of releases beyond it"));
     }
 
-    let is =
-        |mark: Mark| table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == mark);
-    if is(Mark::Unsupported) {
-        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
-    }
+    table.explain_unsupported();
     if summary.cells.iter().any(|cell| cell.goes_on) {
         table.legend.push("+ run in progress; figures from the part recorded so far".to_owned());
     }
@@ -82,8 +77,7 @@ fn figures(cell: &CellSummary, series: Series, columns: usize) -> Vec<Entry> {
     let Some(of) = cell.series.get(&series) else { return vec![Entry::from(NO_FIGURE); columns] };
     let us = |ns: f64| three_digits(ns / 1e3);
     let percentile = |share: Share| match of.percentile(share) {
-        Some(at) if at.supported => Entry::from(us(at.value_ns as f64)),
-        Some(at) => Entry::marked(format!("~{}", us(at.value_ns as f64)), Mark::Unsupported),
+        Some(at) => Entry::estimate(us(at.value_ns as f64), at.supported),
         None => Entry::from(NO_FIGURE),
     };
 
@@ -101,11 +95,6 @@ fn figures(cell: &CellSummary, series: Series, columns: usize) -> Vec<Entry> {
 
 fn verdict(cell: &CellSummary) -> [Entry; 2] {
     let Some(verdict) = &cell.verdict else { return [NO_FIGURE.into(), NO_FIGURE.into()] };
-    let mark = match verdict.outcome {
-        Outcome::Pass => Mark::Good,
-        Outcome::Inconclusive => Mark::Open,
-        Outcome::Fail => Mark::Bad,
-    };
-
-    [count(verdict.over).into(), Entry::marked(verdict.outcome.words(), mark)]
+    let outcome = verdict.outcome;
+    [count(verdict.over).into(), Entry::marked(outcome.words(), mark_of(outcome))]
 }

@@ -6,11 +6,10 @@
 
 use super::cell::CellSummary;
 use super::digest::Digest;
-use super::table::{Column, Row, Table};
+use super::table::{Column, NO_FIGURE, Row, Table};
 use super::units::{Letters, count, fixed};
 use onbeat_record::{PacketAccount, Series};
 
-const NO_FIGURE: &str = "-";
 /// The percentile that the paper compares.
 const COMPARED_PERCENT: f64 = 90.0;
 

@@ -12,11 +12,9 @@ use serde::Serialize;
 
 use super::cell::CellSummary;
 use super::digest::{Digest, RunFigures};
-use super::table::{Column, Entry, Row, Table};
+use super::table::{Column, Entry, NO_FIGURE, Row, Table};
 use super::units::{Letters, count, listed, three_digits};
 use onbeat_record::Series;
-
-const NO_FIGURE: &str = "-";
 
 /// One series of all runs: a row per run and cell that has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -153,11 +151,6 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
     }
 }
 
-/// A spread of 0 between different extremes means that the source does not state one.
-fn is_spread_unknown(row: &RunFigures) -> bool {
-    row.sd_ns.is_none()
-}
-
 fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     let rows = &of.rows;
     let names = |is: fn(&RunFigures) -> bool| -> Vec<String> {
@@ -175,14 +168,14 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
             listed(&uncounted)
         ));
     }
-    let unspread = names(is_spread_unknown);
+    let unspread = names(|row| row.sd_ns.is_none());
     if !unspread.is_empty() {
         let which = listed(&unspread);
         legend.push(format!(
             "- no SD and no tail: min, avg and max are all that is stated of {which}"
         ));
     }
-    if rows.iter().any(|row| row.tail_ratio.is_none() && !is_spread_unknown(row)) {
+    if rows.iter().any(|row| row.tail_ratio.is_none() && row.sd_ns.is_some()) {
         legend.push("- no tail: all samples are equal".to_owned());
     }
 

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::compare::{Compared, Comparison, RunFigures, SHARES};
-use super::table::{Column, Entry, Mark, Row, Table};
+use super::table::{Column, Entry, Mark, NO_FIGURE, Row, Table};
 use super::units::{Letters, count, three_digits};
 use onbeat_cause::CauseKind;
-
-const NO_FIGURE: &str = "-";
 
 /// Figures of one series in one cell: a row per run.
 #[must_use]
@@ -26,12 +24,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
         entries.extend(SHARES.map(|share| {
             let known = of.percentiles.iter().find(|percentile| share.is(percentile.p));
             let Some(percentile) = known else { return Entry::from(NO_FIGURE) };
-            let text = three_digits(percentile.value_ns as f64 / 1e3);
-            if percentile.supported {
-                Entry::from(text)
-            } else {
-                Entry::marked(format!("~{text}"), Mark::Unsupported)
-            }
+            Entry::estimate(three_digits(percentile.value_ns as f64 / 1e3), percentile.supported)
         }));
         entries.push(us(of.max_ns));
         let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), count));
@@ -52,10 +45,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
         legend: Vec::new(),
     };
 
-    if table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == Mark::Unsupported) {
-        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
-    }
-
+    table.explain_unsupported();
     table
 }
 

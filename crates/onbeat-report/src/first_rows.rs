@@ -3,13 +3,12 @@
 use super::cell::CellSummary;
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
+use super::table::NO_FIGURE;
 use super::units::{Letters, count, percent, time_ns};
 use super::verdict::Limit;
 
 /// Percentiles that stand in numbers, with the largest value behind them.
 pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
-/// What cannot be told.
-const NO_FIGURE: &str = "-";
 
 /// A line of the figures before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +48,7 @@ impl Summary {
             name,
             figures: cells
                 .iter()
-                .map(|cell| {
-                    of(cell).unwrap_or(FirstFigure { text: NO_FIGURE.to_owned(), supported: true })
-                })
+                .map(|cell| of(cell).unwrap_or_else(|| observed(NO_FIGURE.to_owned())))
                 .collect(),
         };
         let of_share = |share: Share| {
@@ -63,8 +60,7 @@ impl Summary {
 
         let mut rows: Vec<FirstRow> = SHARES.into_iter().map(of_share).collect();
         rows.push(row("max".to_owned(), &|cell: &CellSummary| {
-            let max_ns = cell.main()?.1.max_ns;
-            Some(FirstFigure { text: time_ns(max_ns, letters), supported: true })
+            Some(observed(time_ns(cell.main()?.1.max_ns, letters)))
         }));
         // A limit on another series is not of these figures.
         let is_of_these = |limit: &Limit| {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
 use super::table::{Column, Entry, Mark, Row, Table};
+use super::tables::mark_of;
 use super::units::{Letters, count, fixed, listed, time_ns};
 use super::verdict::Outcome;
 use onbeat_record::{RunFile, Series, StepNote};
@@ -219,11 +220,6 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
             Entry::marked(format!("!{reached}"), Mark::Bad)
         };
         let outcome = step.outcome();
-        let mark = match outcome {
-            Outcome::Pass => Mark::Good,
-            Outcome::Fail => Mark::Bad,
-            Outcome::Inconclusive => Mark::Open,
-        };
         let entries = vec![
             format!("{}", step.asked_percent).into(),
             reached,
@@ -232,7 +228,7 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
             us(step.mean_ns).into(),
             us(step.max_ns as f64).into(),
             us(step.jitter_ns as f64).into(),
-            Entry::marked(outcome.words(), mark),
+            Entry::marked(outcome.words(), mark_of(outcome)),
         ];
 
         Row { entries, begins_group: false }

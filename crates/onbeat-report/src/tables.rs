@@ -6,7 +6,7 @@ use super::cell::CellSummary;
 use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
-use super::table::{Column, Entry, Mark, Row, Table};
+use super::table::{Column, Entry, Mark, NO_FIGURE, Row, Table};
 use super::units::{Letters, count, counted, fixed, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use onbeat_host::thread::Grant;
@@ -16,10 +16,8 @@ use onbeat_record::{Series, TUNING_LETTERS};
 const SIGN: char = '~';
 const UNSUPPORTED: &str =
     "~ fewer than 10 samples beyond this value, or beyond any value of this row";
-const UNSUPPORTED_FIGURE: &str = "~ fewer than 10 samples beyond this value";
 const TRUNCATED: &str = "* truncated; figures from the recorded part";
 const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
-const NO_FIGURE: &str = "-";
 /// The columns of a load's table, after the tuning.
 const HEADS: [&str; 10] =
     ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
@@ -153,7 +151,7 @@ fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry
     let plain = |ns: f64| Entry::from(unit.rounded(ns));
     let percentile = |share: Share| match of.percentile(share) {
         Some(Percentile { value_ns, supported, .. }) => {
-            estimate(unit.rounded(value_ns as f64), supported)
+            Entry::estimate(unit.rounded(value_ns as f64), supported)
         }
         None => Entry::from(NO_FIGURE),
     };
@@ -199,7 +197,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
         let low = |figure: fn(&Low) -> f64| {
             move |of: &Statistics| {
                 let low = of.low(share)?;
-                Some(estimate(unit.fitted(figure(&low), 6), low.supported))
+                Some(Entry::estimate(unit.fitted(figure(&low), 6), low.supported))
             }
         };
 
@@ -237,19 +235,13 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
         verdict.map_or_else(
             || Entry::from(NO_FIGURE),
             |verdict| {
-                let mark = match verdict.outcome {
-                    Outcome::Pass => Mark::Good,
-                    Outcome::Inconclusive => Mark::Open,
-                    Outcome::Fail => Mark::Bad,
-                };
-
                 let text = format!(
                     "{} {}/{}",
                     verdict.outcome.words(),
                     count(verdict.over),
                     count(verdict.releases)
                 );
-                Entry::marked(text, mark)
+                Entry::marked(text, mark_of(verdict.outcome))
             },
         )
     };
@@ -385,11 +377,12 @@ fn mark_whole_row(row: &mut Row) {
     }
 }
 
-fn estimate(text: String, supported: bool) -> Entry {
-    if supported {
-        Entry::from(text)
-    } else {
-        Entry::marked(format!("{SIGN}{text}"), Mark::Unsupported)
+/// How a table marks what came of a limit.
+pub(super) const fn mark_of(outcome: Outcome) -> Mark {
+    match outcome {
+        Outcome::Pass => Mark::Good,
+        Outcome::Inconclusive => Mark::Open,
+        Outcome::Fail => Mark::Bad,
     }
 }
 
@@ -412,13 +405,11 @@ fn samples_of(cells: &[&CellSummary], series: Series) -> String {
 
 /// Adds what the table's signs mean, and why cells have no figures.
 fn explain(table: &mut Table, cells: &[&CellSummary]) {
-    let entries = table.rows.iter().flat_map(|row| &row.entries);
-    if entries.into_iter().any(|entry| entry.mark == Mark::Unsupported) {
-        let whole_rows = table
-            .rows
-            .iter()
-            .any(|row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m")));
-        table.legend.push(if whole_rows { UNSUPPORTED } else { UNSUPPORTED_FIGURE }.to_owned());
+    let is_whole = |row: &Row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m"));
+    if table.rows.iter().any(is_whole) {
+        table.legend.push(UNSUPPORTED.to_owned());
+    } else {
+        table.explain_unsupported();
     }
 
     let cpus = || cells.iter().flat_map(|cell| &cell.cpus).map(|of| of.cpu);

@@ -15,7 +15,8 @@ use super::cell::CellSummary;
 use super::facts::{self, Facts};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
-use super::table::{Column, Entry, Mark, Row, Table};
+use super::table::{Column, Entry, NO_FIGURE, Row, Table};
+use super::tables::mark_of;
 use super::units::{Letters, count, counted, ratio, time_ns};
 use super::verdict::Outcome;
 use onbeat_record::{Cell, Series};
@@ -373,33 +374,25 @@ pub fn table(trend: &Trend, letters: Letters) -> Table {
         let begins_group = trend.changes.iter().any(|change| change.at == place);
         Row { entries, begins_group }
     };
-    let rows: Vec<Row> = trend.runs.iter().enumerate().map(row).collect();
-    let marks = || rows.iter().flat_map(|row| &row.entries).map(|entry| entry.mark);
-    let legend = match marks().any(|mark| mark == Mark::Unsupported) {
-        true => vec!["~ fewer than 10 samples beyond this value".to_owned()],
-        false => Vec::new(),
-    };
+    let rows = trend.runs.iter().enumerate().map(row).collect();
     let runs = counted(trend.runs.len() as u64, "run");
     let title = format!("{}{of_cell} over {runs}", trend.series.words());
-    Table { title, columns, rows, legend }
+    let mut table = Table { title, columns, rows, legend: Vec::new() };
+    table.explain_unsupported();
+    table
 }
 
 fn percentile(run: &TrendRun, share: Share, letters: Letters) -> Entry {
     match run.percentiles.iter().find(|one| share.is(one.p)) {
-        None => "-".into(),
-        Some(one) if one.supported => time_ns(one.value_ns, letters).into(),
-        Some(one) => {
-            Entry::marked(format!("~{}", time_ns(one.value_ns, letters)), Mark::Unsupported)
-        }
+        None => NO_FIGURE.into(),
+        Some(one) => Entry::estimate(time_ns(one.value_ns, letters), one.supported),
     }
 }
 
 fn outcome(outcome: Option<Outcome>) -> Entry {
     match outcome {
-        None => "-".into(),
-        Some(outcome @ Outcome::Pass) => Entry::marked(outcome.words(), Mark::Good),
-        Some(outcome @ Outcome::Fail) => Entry::marked(outcome.words(), Mark::Bad),
-        Some(outcome @ Outcome::Inconclusive) => Entry::marked(outcome.words(), Mark::Open),
+        None => NO_FIGURE.into(),
+        Some(outcome) => Entry::marked(outcome.words(), mark_of(outcome)),
     }
 }
 
