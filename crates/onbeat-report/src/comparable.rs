@@ -143,7 +143,8 @@ fn alone(runs: &[Digest], compared: &[Compared]) -> Option<String> {
         .then(|| format!("Without a counterpart, and not compared: {}", listed(&left)))
 }
 
-fn are_single(runs: &[Digest]) -> bool {
+/// Whether each run has one cell: then they are compared whatever they are called.
+pub(super) fn are_single(runs: &[Digest]) -> bool {
     runs.iter().all(|run| run.summary.cells.len() == 1)
 }
 

@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use super::bootstrap::{LEAST_RUNS, LEAST_STRETCHES};
 use super::cell::CellSummary;
-use super::comparable;
+use super::comparable::{self, are_single};
 use super::digest::WANDERS;
 use super::facts;
+use super::once::once;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::LEAST_ABOVE;
 use super::units::{cell_name, count, listed, percent};
@@ -231,23 +232,14 @@ fn key(run: &Digest, cell: &CellSummary, alone: bool) -> Key {
 }
 
 fn keys(runs: &[Digest]) -> Vec<Key> {
-    let alone = are_alone(runs);
-    let mut keys = Vec::new();
-    for run in runs {
-        for cell in &run.summary.cells {
-            let key = key(run, cell, alone);
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-    }
-
-    keys
+    let alone = are_single(runs);
+    let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
+    once(cells.map(|(run, cell)| key(run, cell, alone)))
 }
 
 /// All series, the one first that a cell's run is about.
 fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
-    let alone = are_alone(runs);
+    let alone = are_single(runs);
     let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
     let main = cells
         .filter(|(run, cell)| key(run, cell, alone) == *wanted)
@@ -258,13 +250,8 @@ fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
     main.into_iter().chain(others).collect()
 }
 
-/// Whether each run has one cell: then they are compared whatever they are called.
-fn are_alone(runs: &[Digest]) -> bool {
-    runs.iter().all(|run| run.summary.cells.len() == 1)
-}
-
 fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
-    let alone = are_alone(runs);
+    let alone = are_single(runs);
     let found: Vec<(usize, &CellSummary)> = runs
         .iter()
         .enumerate()

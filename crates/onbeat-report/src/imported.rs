@@ -5,6 +5,7 @@ use super::best::Overall;
 use super::cell::CellSummary;
 use super::cell_figures;
 use super::file_facts::{cell_of, last_second};
+use super::once::once;
 use super::summary::Summary;
 use super::units::{Letters, capital, counted, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
@@ -28,18 +29,8 @@ pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
         .iter()
         .map(|run| cell_figures::of_file(cell_of(run), run, limit.map(Into::into)))
         .collect();
-    let names = |of: fn(&CellSummary) -> &String| {
-        let mut names: Vec<String> = Vec::new();
-        for name in summary.cells.iter().map(of) {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
-        }
-
-        names
-    };
-
-    (summary.tunings, summary.loads) = (names(|cell| &cell.tuning), names(|cell| &cell.load));
+    summary.tunings = once(summary.cells.iter().map(|cell| cell.tuning.clone()));
+    summary.loads = once(summary.cells.iter().map(|cell| cell.load.clone()));
     summary.elapsed_s = runs.iter().map(last_second).fold(0.0, f64::max);
     summary.period_ns = first.import.as_ref().and_then(|import| import.period_ns).unwrap_or(0);
     summary.verdict = overall(&summary.cells, limit);

@@ -113,6 +113,7 @@ pub mod modes;
 pub mod motion;
 pub mod noise;
 pub mod normal;
+mod once;
 mod order_statistics;
 pub mod packets;
 pub mod page;

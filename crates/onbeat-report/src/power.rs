@@ -2,6 +2,7 @@
 
 use super::best::Overall;
 use super::cell::CellSummary;
+use super::once::grouped;
 use super::summary::Summary;
 use super::units::{counted, percent};
 use onbeat_host::idle::PowerUse;
@@ -68,22 +69,15 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let value = |words: Words| -> Option<String> {
         let all: Vec<(String, String)> = cells
             .iter()
-            .filter_map(|(cell, used)| Some((cell.tuning.clone(), words(used)?)))
+            .filter_map(|(cell, used)| Some((words(used)?, cell.tuning.clone())))
             .collect();
-        let (_, first) = all.first()?;
-        if all.iter().all(|(_, value)| value == first) {
+        let (first, _) = all.first()?;
+        if all.iter().all(|(value, _)| value == first) {
             return Some(first.clone());
         }
         // Of a bench, tunings differ on purpose: each value once, with those that had it.
-        let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
-        for (name, value) in all {
-            match grouped.iter_mut().find(|(known, _)| *known == value) {
-                Some((_, names)) if names.contains(&name) => {}
-                Some((_, names)) => names.push(name),
-                None => grouped.push((value, vec![name])),
-            }
-        }
-        let words = grouped.iter().map(|(value, names)| format!("{}: {value}", names.join(", ")));
+        let by_value = grouped(all).into_iter();
+        let words = by_value.map(|(value, names)| format!("{}: {value}", names.join(", ")));
         Some(words.collect::<Vec<_>>().join("; "))
     };
     of.into_iter().filter_map(|(name, words)| Some((name, value(words)?))).collect()

@@ -3,6 +3,7 @@
 use super::best::Overall;
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
+use super::once::grouped;
 use super::summary::Summary;
 use super::units::{cell_name, listed};
 use super::{by_cpu, closing, effects, load_events, spikes, worst_cpu};
@@ -14,13 +15,9 @@ use onbeat_record::RunOrder;
 pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![summary.verdict.sentence.clone()];
     sentences.extend(closing::to_decide(summary));
-    sentences.extend(
-        summary
-            .cells
-            .iter()
-            .filter(|_| summary.cells.len() == 1)
-            .flat_map(|cell| cell.derived.clone()),
-    );
+    if let [only] = summary.cells.as_slice() {
+        sentences.extend(only.derived.iter().cloned());
+    }
     sentences.extend(summary.sweep.iter().map(|sweep| sweep.sentence.clone()));
     sentences.extend(effects::in_one_line(&summary.effects));
     sentences.extend(summary.causes.iter().cloned());
@@ -100,16 +97,8 @@ fn one_after_the_other(summary: &Summary) -> Option<String> {
 
 /// Each reason once, with the tunings that it kept from running.
 fn refusals(cells: &[CellSummary]) -> Vec<String> {
-    let mut refusals: Vec<(&str, Vec<String>)> = Vec::new();
-    for (why_not, cell) in cells.iter().filter_map(|cell| Some((cell.why_not.as_deref()?, cell))) {
-        match refusals.iter_mut().find(|(known, _)| *known == why_not) {
-            Some((_, tunings)) if tunings.contains(&cell.tuning) => {}
-            Some((_, tunings)) => tunings.push(cell.tuning.clone()),
-            None => refusals.push((why_not, vec![cell.tuning.clone()])),
-        }
-    }
-
-    refusals
+    let refused = |cell: &CellSummary| Some((cell.why_not.clone()?, cell.tuning.clone()));
+    grouped(cells.iter().filter_map(refused))
         .into_iter()
         .map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", ")))
         .collect()

@@ -12,6 +12,7 @@ use super::bootstrap::LEAST_RUNS;
 use super::cell::CellSummary;
 use super::cell_figures;
 use super::file_facts::{cell_of, last_second};
+use super::once::once;
 use super::summary::Summary;
 use super::units::{count, listed};
 use onbeat_record::{Account, Cell, DevicePackets, Entry, Import, Interval, RunFile};
@@ -75,11 +76,7 @@ pub(super) fn summary(
         all.cells.insert(at.min(all.cells.len()), cell);
     }
 
-    let once = |names: Vec<String>| {
-        let mut seen = BTreeSet::new();
-        names.into_iter().filter(|name| seen.insert(name.clone())).collect()
-    };
-    all.tunings = once(all.cells.iter().map(|cell| cell.tuning.clone()).collect());
+    all.tunings = once(all.cells.iter().map(|cell| cell.tuning.clone()));
     all.loads = once(all.loads);
     Some(all)
 }

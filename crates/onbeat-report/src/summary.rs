@@ -15,6 +15,7 @@ use super::effects::{self, Effect};
 use super::events::{self, AlarmVerdict};
 use super::file_facts::{cell_of, last_second};
 use super::focus::Focus;
+use super::once::once;
 use super::sweep::{self, Sweep};
 use super::verdict::{Judging, Limit, Outcome};
 use super::{causes, cell_figures, deadline, load_events, motion, power, worst_cpu};
@@ -319,18 +320,13 @@ fn by_deadline(files: &[RunFile], verdict: &Overall, looks: usize) -> Option<Dea
 /// The options of the bench; from its cells' files where its own note is missing.
 fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     bench.bench.clone().unwrap_or_else(|| {
-        let mut found = Bench::default();
-        for Cell { tuning, load, cpu } in files.iter().map(cell_of) {
-            found.cpus.extend(cpu.filter(|cpu| !found.cpus.contains(cpu)));
-            if !found.tunings.contains(&tuning) {
-                found.tunings.push(tuning);
-            }
-            if !found.loads.contains(&load) {
-                found.loads.push(load);
-            }
+        let cells: Vec<Cell> = files.iter().map(cell_of).collect();
+        Bench {
+            tunings: once(cells.iter().map(|cell| cell.tuning.clone())),
+            loads: once(cells.iter().map(|cell| cell.load.clone())),
+            cpus: once(cells.iter().filter_map(|cell| cell.cpu)),
+            ..Bench::default()
         }
-
-        found
     })
 }
 

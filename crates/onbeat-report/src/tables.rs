@@ -4,6 +4,7 @@
 use super::by_cpu::is_by_cpu;
 use super::cell::CellSummary;
 use super::imported::UNKNOWN;
+use super::once::once;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, NO_FIGURE, Row, Table};
@@ -267,13 +268,7 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
 pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     let metric = &summary.effects.first()?.metric;
     let times = if letters == Letters::Unicode { "×" } else { "x" };
-    let mut factors: Vec<&str> = Vec::new();
-    for effect in &summary.effects {
-        if !factors.contains(&effect.factor.as_str()) {
-            factors.push(&effect.factor);
-        }
-    }
-
+    let factors = once(summary.effects.iter().map(|effect| effect.factor.as_str()));
     let mut columns = vec![Column::words("")];
     columns.extend(summary.loads.iter().map(Column::figures));
     let entry = |factor: &str, load: &String| {

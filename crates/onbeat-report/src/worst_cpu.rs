@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
 use super::file_facts::cell_of;
+use super::once::grouped;
 use super::statistics::Statistics;
 use super::units::{count, listed};
 use super::verdict::{Outcome, Verdict};
@@ -119,20 +120,14 @@ pub(super) fn is_of_worst(cells: &[CellSummary], file: &RunFile) -> bool {
 
 /// Which CPUs have no loop in which tunings, a sentence for each reason.
 pub(super) fn without_loop(cells: &[CellSummary]) -> Vec<String> {
-    let mut reasons: Vec<(u32, &str, Vec<&str>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.file.is_some()) {
-        for (cpu, why) in cell.cpus.iter().filter_map(|of| Some((of.cpu, of.why_not.as_deref()?))) {
-            match reasons.iter_mut().find(|(of, known, _)| (*of, *known) == (cpu, why)) {
-                Some((.., tunings)) if tunings.contains(&cell.tuning.as_str()) => {}
-                Some((.., tunings)) => tunings.push(&cell.tuning),
-                None => reasons.push((cpu, why, vec![&cell.tuning])),
-            }
-        }
-    }
-    let words = |(cpu, why, tunings): (u32, &str, Vec<&str>)| {
+    let measured = cells.iter().filter(|cell| cell.file.is_some());
+    let loops = measured.flat_map(|cell| cell.cpus.iter().map(move |of| (cell, of)));
+    let reasons = loops
+        .filter_map(|(cell, of)| Some(((of.cpu, of.why_not.as_deref()?), cell.tuning.as_str())));
+    let words = |((cpu, why), tunings): ((u32, &str), Vec<&str>)| {
         format!("No loop on CPU {cpu} with {}: {why}", tunings.join(", "))
     };
-    reasons.into_iter().map(words).collect()
+    grouped(reasons).into_iter().map(words).collect()
 }
 
 /// Why there are no causes, and the command that records those of a CPU.
