@@ -48,6 +48,13 @@ impl Likeness {
             if together == 1 { ((1.0 + correlated) / (1.0 - correlated)).sqrt() } else { 1.0 };
         Self { together, wanders, widening }
     }
+
+    /// The stronger of both: far out in the tail noise hides what the middle shows.
+    pub(super) fn or(self, other: Self) -> Self {
+        let together = self.together.max(other.together);
+        let widening = if together == 1 { self.widening.max(other.widening) } else { 1.0 };
+        Self { together, wanders: self.wanders || other.wanders, widening }
+    }
 }
 
 /// The correlation of each stretch with the next one.
@@ -55,15 +62,6 @@ fn of_neighbours(centred: &[f64]) -> f64 {
     let variance: f64 = centred.iter().map(|value| value * value).sum();
     let shared: f64 = centred.windows(2).map(|two| two[0] * two[1]).sum();
     if variance > 0.0 { shared / variance } else { 0.0 }
-}
-
-impl Likeness {
-    /// The stronger of both: far out in the tail noise hides what the middle shows.
-    pub(super) fn or(self, other: Self) -> Self {
-        let together = self.together.max(other.together);
-        let widening = if together == 1 { self.widening.max(other.widening) } else { 1.0 };
-        Self { together, wanders: self.wanders || other.wanders, widening }
-    }
 }
 
 /// The length of a circular block, in stretches.

@@ -225,16 +225,15 @@ fn widening(pairs: &[(&Drawn, &Drawn)]) -> f64 {
     let freedom = if parts > 0.0 { variance * variance / parts } else { fewest - 1.0 };
     let freedom = cells().map(|cell| cell.most_freedom).fold(freedom, f64::min);
     let alike = cells().map(|cell| cell.alike).fold(1.0, f64::max);
-    alike * (fewest / (fewest - 1.0)).sqrt() * t_97_5(freedom) / Z_97_5
+    alike * (fewest / (fewest - 1.0)).sqrt() * student(Z_97_5, freedom) / Z_97_5
 }
 
 /// The 97.5 % point of the normal distribution.
-const Z_97_5: f64 = 1.959_963_984_540_054;
+pub(super) const Z_97_5: f64 = 1.959_963_984_540_054;
 
-/// The 97.5 % point of Student's t, within 1 % from 3 degrees of freedom on (Abramowitz and Stegun,
-/// 26.7.5).
-fn t_97_5(freedom: f64) -> f64 {
-    let z = Z_97_5;
+/// The point of Student's t where the normal distribution has `z`, within 1 % from 3 degrees of
+/// freedom on at 97.5 % (Abramowitz and Stegun, 26.7.5).
+pub(super) fn student(z: f64, freedom: f64) -> f64 {
     let first = (z.powi(3) + z) / 4.0;
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
     let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
@@ -250,7 +249,7 @@ mod tests {
         for (freedom, known) in
             [(3.0, 3.182), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1000.0, 1.962)]
         {
-            let t = t_97_5(freedom);
+            let t = student(Z_97_5, freedom);
             assert!((t / known - 1.0).abs() < 0.01, "{freedom}: {t} instead of {known}");
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::bootstrap::{Drawn, Stretches, interval};
+use super::bootstrap::{Drawn, Stretches, Z_97_5, interval, student};
 use super::cell::CellSummary;
 use super::facts;
 use super::file_facts::cell_of;
@@ -24,9 +24,6 @@ pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99
 
 /// Number of resamples.
 const RESAMPLES: u32 = 1000;
-
-/// The point of the normal distribution that 2.5 % lie above, of an interval of 95 %.
-const Z_97_5: f64 = 1.959_964;
 
 /// Points that half of 2.5 % over 1, 2, 3 and 4 lie above. Half, because an interval from few
 /// stretches of time holds less often than it should: with 2.5 % itself, 13 of 200 pairs of equal
@@ -262,17 +259,11 @@ fn ranks(file: &RunFile, series: Series, shares: &[Share]) -> BTreeMap<Share, Ra
 
 /// How much wider than a 95 % interval each of `intervals` must be to hold together with the
 /// others, from `stretches` stretches of time: Student's t with the fewest degrees of freedom that
-/// there can be (Abramowitz and Stegun, 26.7.5).
+/// there can be.
 fn wider_for(intervals: usize, stretches: usize) -> f64 {
     let freedom = stretches.saturating_sub(1).max(3) as f64;
-    let t = |z: f64| {
-        let first = (z.powi(3) + z) / 4.0;
-        let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-        let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-        z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
-    };
-
-    t(Z_OF[intervals.clamp(1, Z_OF.len()) - 1]) / t(Z_97_5)
+    let z = Z_OF[intervals.clamp(1, Z_OF.len()) - 1];
+    student(z, freedom) / student(Z_97_5, freedom)
 }
 
 fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile> {

@@ -7,11 +7,9 @@
 //! put together from those of both (Donner and Zou, 2012: method of variance estimates recovery). That
 //! samples come independently is an assumption, which every sentence with such an interval names.
 
+use super::bootstrap::Z_97_5;
 use super::statistics::Share;
 use onbeat_record::Distribution;
-
-/// The 97.5 % point of the normal distribution.
-const Z_97_5: f64 = 1.959_963_984_540_054;
 
 /// What an interval from ranks rests on.
 pub(super) const ASSUMPTION: &str = "taking samples to come independently, since one histogram does not tell when they came; in bursts, and where \

@@ -114,9 +114,7 @@ fn ranked(candidates: Vec<RankedTuning<'_>>, share: Share) -> Ranking<'_> {
     let leader = lowest(&left, |i| candidates[i].late.rate);
     left.retain(|&i| candidates[i].late.may_equal(&candidates[leader].late));
     let leader = lowest(&left, |i| candidates[i].ln_tail());
-    left.retain(|&i| {
-        i == leader || candidates[i].tail_behind(&candidates[leader]).is_none_or(|low| low <= 0.0)
-    });
+    left.retain(|&i| i == leader || candidates[i].tail_behind(&candidates[leader]) <= 0.0);
 
     // Of those with the same tail, the one that asks least of the machine.
     let order = |&a: &usize, &b: &usize| {
@@ -200,11 +198,10 @@ impl<'c> RankedTuning<'c> {
 
     /// The lower end of the interval of by how much the logarithm of this one's tail is behind the
     /// leader's; the difference itself with fewer than [`LEAST_STRETCHES`].
-    fn tail_behind(&self, leader: &Self) -> Option<f64> {
-        let behind = self.ln_tail() - leader.ln_tail();
+    fn tail_behind(&self, leader: &Self) -> f64 {
         match (&leader.tail, &self.tail) {
-            (Some(leading), Some(own)) => Some(interval(own.ln - leading.ln, &[(leading, own)]).0),
-            _ => Some(behind),
+            (Some(leading), Some(own)) => interval(own.ln - leading.ln, &[(leading, own)]).0,
+            _ => self.ln_tail() - leader.ln_tail(),
         }
     }
 

@@ -19,6 +19,7 @@ use super::table::{Column, Entry, NO_FIGURE, Row, Table};
 use super::tables::mark_of;
 use super::units::{Letters, count, counted, ratio, time_ns};
 use super::verdict::Outcome;
+use super::worth::median;
 use onbeat_record::{Cell, Series};
 
 /// The schema of what `onbeat trend --json` prints.
@@ -217,8 +218,8 @@ fn changes(runs: &[TrendRun], facts: &[Facts], share: Share) -> Vec<Change> {
             ratio: middle.exp(),
             low: low.exp(),
             high: high.exp(),
-            before_ns: median(before).exp().round() as u64,
-            after_ns: median(after).exp().round() as u64,
+            before_ns: median(before.to_vec()).exp().round() as u64,
+            after_ns: median(after.to_vec()).exp().round() as u64,
             runs: [before.len(), after.len()],
             differ: differing(&facts[places[*cut - 1]], &facts[at]),
         });
@@ -289,19 +290,8 @@ fn shift(before: &[f64], after: &[f64]) -> Option<(f64, f64, f64)> {
         return None;
     }
     let outside = outside as usize;
-    let high = differences.len() - outside;
-    Some((median(&differences), differences[outside - 1], differences[high]))
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 0 => f64::midpoint(sorted[half - 1], sorted[half]),
-        _ => sorted[half],
-    }
+    let (low, high) = (differences[outside - 1], differences[differences.len() - outside]);
+    Some((median(differences), low, high))
 }
 
 fn sentences(trend: &Trend, share: Share) -> Vec<String> {

@@ -150,7 +150,8 @@ fn by_group(blocks: &[Distribution], together: usize, share: Share) -> Vec<f64> 
     (0..groups).map(group).collect()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, or the mean of the two in the middle; NaN of nothing.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len();
     if n == 0 { f64::NAN } else { f64::midpoint(values[(n - 1) / 2], values[n / 2]) }

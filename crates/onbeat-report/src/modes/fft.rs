@@ -46,6 +46,17 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
     }
 }
 
+/// The powers of two real series that came through one transform, at a place of it: their spectra
+/// are its even and odd parts.
+pub(super) fn powers(re: &[f64], im: &[f64], k: usize) -> (f64, f64) {
+    let mirror = (re.len() - k) % re.len();
+    let (a, b, c, d) = (re[k], im[k], re[mirror], im[mirror]);
+    (
+        ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0,
+        ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0,
+    )
+}
+
 /// For a series and the marks of where it has points (1 or 0): per lag below `lags`, the sum of
 /// products of points so far apart, and how many pairs there are.
 pub(super) fn correlate(values: &[f64], present: &[f64], lags: usize) -> (Vec<f64>, Vec<f64>) {
@@ -55,20 +66,8 @@ pub(super) fn correlate(values: &[f64], present: &[f64], lags: usize) -> (Vec<f6
     re[..values.len()].copy_from_slice(values);
     im[..present.len()].copy_from_slice(present);
     transform(&mut re, &mut im);
-    // Both real series came through in one transform; their spectra are its even and odd parts.
-    let mut power = vec![0.0; n];
-    let mut marks = vec![0.0; n];
-
-    for k in 0..n {
-        let mirror = (n - k) % n;
-        let a = re[k];
-        let b = im[k];
-        let c = re[mirror];
-        let d = im[mirror];
-        power[k] = ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0;
-        marks[k] = ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0;
-    }
-
+    let powers = (0..n).map(|k| powers(&re, &im, k));
+    let (mut power, mut marks): (Vec<f64>, Vec<f64>) = powers.unzip();
     transform(&mut power, &mut marks);
     let scale = 1.0 / n as f64;
     let of = |sums: &[f64]| sums[..lags].iter().map(|sum| sum * scale).collect::<Vec<f64>>();

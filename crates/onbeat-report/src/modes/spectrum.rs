@@ -8,7 +8,7 @@
 use std::f64::consts::TAU;
 
 use super::events::MeasuredSteps;
-use super::fft::transform;
+use super::fft::{powers, transform};
 
 /// Steps of a stretch.
 const STEPS: usize = 64;
@@ -48,7 +48,7 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
     let taken = stretches.min(MOST_STRETCHES);
     let starts: Vec<f64> = (0..taken).map(|i| (i * stretches / taken) as f64 * stretch_s).collect();
     let mut sums = vec![0.0; n / 2 + 1];
-    // Two real series go through one transform; their spectra are its even and odd parts.
+    // Two real series go through one transform.
     for pair in starts.chunks(2) {
         let mut parts = [vec![0.0; n], vec![0.0; n]];
         let mut counts = [0.0, 0.0];
@@ -63,13 +63,7 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
         let [re, im] = &mut parts;
         transform(re, im);
         for (j, sum) in sums.iter_mut().enumerate() {
-            let mirror = (n - j) % n;
-            let a = re[j];
-            let b = im[j];
-            let c = re[mirror];
-            let d = im[mirror];
-            let first = ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0;
-            let second = ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0;
+            let (first, second) = powers(re, im, j);
             *sum += first / f64::max(counts[0], 1.0) + second / f64::max(counts[1], 1.0);
         }
     }

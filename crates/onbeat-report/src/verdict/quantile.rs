@@ -6,6 +6,8 @@
 
 use std::f64::consts::PI;
 
+use crate::bootstrap;
+
 /// From this shape on Wilson and Hilferty's approximation is exact to seven digits.
 const LARGE_SHAPE: f64 = 1e5;
 
@@ -160,17 +162,11 @@ pub(super) fn normal(p: f64) -> f64 {
 /// within 1 % from 9 degrees of freedom on.
 pub(super) fn student(p: f64, freedom: f64) -> f64 {
     let z = normal(p);
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
     let fourth = (79.0 * z.powi(9) + 776.0 * z.powi(7) + 1482.0 * z.powi(5)
         - 1920.0 * z.powi(3)
         - 945.0 * z)
         / 92_160.0;
-    z + first / freedom
-        + second / freedom.powi(2)
-        + third / freedom.powi(3)
-        + fourth / freedom.powi(4)
+    bootstrap::student(z, freedom) + fourth / freedom.powi(4)
 }
 
 #[cfg(test)]
