@@ -135,13 +135,8 @@ pub struct Statistics {
     /// Whether extremes, mean and standard deviation are those of histogram buckets, because the
     /// exact moments do not cover all samples, or contradict themselves: the file was cut off or is
     /// damaged.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub from_buckets: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 impl Statistics {
@@ -204,23 +199,16 @@ impl Low {
     fn new(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
         let count = share.rank_in(whole.n);
         let supported = share == Share::ALL || share.is_supported_by(whole.n);
+        let q = share.percent();
         if count == whole.n {
-            let mean_ns = whole.mean_ns;
-            let sd_ns = whole.sd_ns();
-            return Self {
-                q: share.percent(),
-                count,
-                max_ns: whole.max_ns,
-                mean_ns,
-                sd_ns,
-                supported,
-            };
+            let Moments { max_ns, mean_ns, .. } = *whole;
+            return Self { q, count, max_ns, mean_ns, sd_ns: whole.sd_ns(), supported };
         }
 
         let spread = Spread::of_lowest(buckets, count);
         let sd_ns = (spread.m2 / spread.n).sqrt();
         let max_ns = value_at_rank(buckets, count, whole);
-        Self { q: share.percent(), count, max_ns, mean_ns: spread.mean, sd_ns, supported }
+        Self { q, count, max_ns, mean_ns: spread.mean, sd_ns, supported }
     }
 }
 

@@ -175,15 +175,6 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// A rate as "1 in N", N rounded down to two digits so that the rate is never understated: `1 in
-/// 20,000`.
-#[must_use]
-pub fn one_in(rate: f64) -> String {
-    let many = (1.0 / rate).floor().max(1.0);
-    let scale = 10_f64.powi((many.log10().floor() as i32 - 1).max(0));
-    format!("1 in {}", count(((many / scale).floor() * scale) as u64))
-}
-
 /// The words with their first letter in upper case.
 #[must_use]
 pub fn capital(words: &str) -> String {

@@ -74,37 +74,6 @@ pub fn lower_tail(over: u64, n: u64, rate: f64) -> f64 {
     1.0 - incomplete_beta(rate, (over + 1) as f64, (n - over) as f64)
 }
 
-/// How many trials with none over show that the rate is at most `allowed` (0 to 1, neither
-/// included), at one-sided 95 % confidence: `ceil(ln 0.05 / ln(1 − allowed))`, three over the rate
-/// for small rates.
-#[must_use]
-pub fn needed_with_none_over(allowed: f64) -> u64 {
-    (SIGNIFICANCE.ln() / (-allowed).ln_1p()).ceil() as u64
-}
-
-/// The fewest trials with `over` of them over that show that the rate is at most `allowed`.
-#[must_use]
-pub fn needed_with(over: u64, allowed: f64) -> u64 {
-    let mut few = needed_with_none_over(allowed);
-    if over == 0 {
-        return few;
-    }
-
-    let shows = |n: u64| over < n && lower_tail(over, n, allowed) <= SIGNIFICANCE;
-    let mut many = few.max(over + 1);
-    while !shows(many) {
-        few = many;
-        many *= 2;
-    }
-
-    while few + 1 < many {
-        let middle = few + (many - few) / 2;
-        if shows(middle) { many = middle } else { few = middle }
-    }
-
-    many
-}
-
 /// The boundary between where `is_below` holds and where it does not, to twelve digits.
 fn bisect(mut low: f64, mut high: f64, is_below: impl Fn(f64) -> bool) -> f64 {
     while high - low > 1e-12 * high {

@@ -22,7 +22,7 @@ use onbeat_record::{
 };
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
-const fn is_zero(n: &u64) -> bool {
+pub(super) const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 

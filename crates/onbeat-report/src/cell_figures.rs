@@ -22,7 +22,7 @@ const SPIKES_LISTED: usize = 100;
 /// The summary of a cell's run file.
 pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> CellSummary {
     let per_interval = |figure: fn(&Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
-    let account = SlotCounts::from_run(run);
+    let account = slots_of(run);
     let mut series: BTreeMap<Series, Statistics> = Series::ALL
         .into_iter()
         .filter_map(|series| {
@@ -50,10 +50,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         tuning: cell.tuning,
         load: cell.load,
         cpu: cell.cpu,
-        cpus: Vec::new(),
         file: run.path.file_name().map(|name| name.to_string_lossy().into_owned()),
         permitted: true,
-        why_not: None,
         complete: run.is_complete(),
         goes_on: run.goes_on,
         blocks: run.blocks.len() as u64,
@@ -70,13 +68,11 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         cpu_share: share_of_slots(run, |end| end.cpu_ns),
         verdict: judging.map(|judging| verdict::judge(run, judging)),
         events: BusEvents::from_run(run),
-        alarms: None,
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
         power: run.power.clone(),
         causes: cause_counts::of_run(run),
         situation: remedies::situation(&run.header),
-        remedies: Vec::new(),
         windows: run.windows.len() as u64,
         window_bytes: run.windows.iter().map(|window| window.packed.len() as u64).sum(),
         causes_cpu_share: share_of_slots(run, |end| end.causes_cpu_ns).filter(|_| looked(run)),
@@ -100,37 +96,27 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         chain: chain.map(Box::new),
         motion: run.motion.clone().map(Box::new),
         series,
-        conclusions: None,
         notes,
+        ..CellSummary::default()
     };
 
     summary.remedies = remedies::of_cell(&summary);
     summary
 }
 
-/// Slots, as the closing line reports them, or as far as the intervals go.
-struct SlotCounts {
-    slots: u64,
-    cycles: u64,
-    skipped: u64,
-    lost: u64,
-    excluded: u64,
-}
-
-impl SlotCounts {
-    fn from_run(run: &RunFile) -> Self {
-        if run.import.is_some() {
-            let count = |series: Series| -> u64 {
-                let entries = run.entries.iter().filter(|entry| entry.series == series);
-                entries.map(|entry| entry.counts.count()).sum()
-            };
-            let samples = Series::ALL.into_iter().map(count).find(|n| *n > 0).unwrap_or(0);
-            return Self { slots: samples, cycles: samples, skipped: 0, lost: 0, excluded: 0 };
-        }
-
-        let Account { slots, cycles, skipped, lost, excluded, .. } = run.account();
-        Self { slots, cycles, skipped, lost, excluded }
+/// Slots, as the closing line reports them, or as far as the intervals go; of another tool's run
+/// its samples.
+fn slots_of(run: &RunFile) -> Account {
+    if run.import.is_none() {
+        return run.account();
     }
+
+    let count = |series: Series| -> u64 {
+        let entries = run.entries.iter().filter(|entry| entry.series == series);
+        entries.map(|entry| entry.counts.count()).sum()
+    };
+    let samples = Series::ALL.into_iter().map(count).find(|n| *n > 0).unwrap_or(0);
+    Account { slots: samples, cycles: samples, ..Account::default() }
 }
 
 fn share_of_slots(run: &RunFile, cpu_ns: fn(&Account) -> u64) -> Option<f64> {
@@ -191,8 +177,8 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         notes.push(format!("{} ({}) was not granted: {why}", grant.what, grant.wanted));
     }
 
-    if let SlotCounts { lost: 1.., .. } = SlotCounts::from_run(run) {
-        let lost = count(SlotCounts::from_run(run).lost);
+    if let lost @ 1.. = slots_of(run).lost {
+        let lost = count(lost);
         let why = if is_of_program(run) {
             "the kernel recorded no event of these wake-ups"
         } else {

@@ -91,23 +91,16 @@ impl Digest {
             summary.loads = vec![load.clone()];
             let (drawn, others) = left.into_iter().partition(|((cell, _), _)| cell.load == *load);
             left = others;
-            let name = load.clone();
-            let probe = self.probe.clone();
-            let settings = self.settings.clone();
-            let ranked = self.ranked.clone();
-            let taken_together = self.taken_together.clone();
-            let apart = self.apart.clone();
-            let unlike = self.unlike.clone();
             parts.push(Self {
-                name,
-                probe,
-                settings,
+                name: load.clone(),
+                probe: self.probe.clone(),
+                settings: self.settings.clone(),
                 drawn,
-                ranked,
+                ranked: self.ranked.clone(),
                 summary,
-                taken_together,
-                apart,
-                unlike,
+                taken_together: self.taken_together.clone(),
+                apart: self.apart.clone(),
+                unlike: self.unlike.clone(),
                 is_of_load: true,
             });
         }

@@ -35,6 +35,7 @@ const Z_OF: [f64; 4] = [2.241_403, 2.497_705, 2.638_257, 2.734_369];
 const SEED: u64 = 2009;
 
 /// What a comparison needs of one run.
+#[derive(Default)]
 pub struct Digest {
     /// How the run is called here.
     pub name: String,
@@ -72,24 +73,13 @@ impl Digest {
 
     fn of_files(
         name: &str,
-        mut summaries: Vec<Summary>,
+        summaries: Vec<Summary>,
         files: &[RunFile],
         draws: (u64, &[Share]),
     ) -> Self {
-        let others = summaries.split_off(1);
-        let mut digest = Self {
-            name: name.to_owned(),
-            probe: probe_of(files),
-            settings: settings(files),
-            drawn: BTreeMap::new(),
-            ranked: BTreeMap::new(),
-            taken_together: BTreeMap::new(),
-            apart: Vec::new(),
-            unlike: Vec::new(),
-            is_of_load: false,
-            summary: summaries.remove(0),
-        };
-        digest.take_together(others, files, draws);
+        let (probe, settings) = (probe_of(files), settings(files));
+        let mut digest = Self { name: name.to_owned(), probe, settings, ..Self::default() };
+        digest.take_together(summaries, files, draws);
         digest
     }
 
@@ -115,7 +105,7 @@ impl Digest {
 
     fn take_together(
         &mut self,
-        others: Vec<Summary>,
+        summaries: Vec<Summary>,
         files: &[RunFile],
         (place, shares): (u64, &[Share]),
     ) {
@@ -147,11 +137,7 @@ impl Digest {
             }
         }
 
-        let mut summaries = vec![self.summary.clone()];
-        summaries.extend(others);
-        if let Some(all) = side::summary(summaries, &groups) {
-            self.summary = all;
-        }
+        self.summary = side::summary(summaries, &groups).unwrap_or_default();
     }
 
     /// The ratio of a percentile to that of another run's cell, with its interval where there are
@@ -164,7 +150,8 @@ impl Digest {
         on: (Series, Share),
     ) -> Option<Ratio> {
         let (series, share) = on;
-        let [mine, other] = [cells.0, cells.1].map(|cell| figure(cell, series, share));
+        let figure = |cell: &CellSummary| cell.series.get(&series)?.percentile(share);
+        let [mine, other] = [cells.0, cells.1].map(figure);
         let mine = mine?;
         let other = other?;
         let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
@@ -264,10 +251,6 @@ fn wider_for(intervals: usize, stretches: usize) -> f64 {
     let freedom = stretches.saturating_sub(1).max(3) as f64;
     let z = Z_OF[intervals.clamp(1, Z_OF.len()) - 1];
     student(z, freedom) / student(Z_97_5, freedom)
-}
-
-fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile> {
-    cell.series.get(&series)?.percentile(share)
 }
 
 /// Why there is no interval, and what to do.

@@ -29,7 +29,7 @@ pub const BENCH_SCHEMA: &str = "onbeat.bench/1";
 pub const MEASURE_SCHEMA: &str = "onbeat.measure/1";
 
 /// The result of a bench or of one run, of imported runs or of a comparison.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// `onbeat.bench/1`; `onbeat.measure/1` of one run, `onbeat.import/1` of an imported one,
     /// `onbeat.compare/1` of a comparison.
@@ -194,8 +194,6 @@ impl Summary {
             host: run.header.host.clone(),
             ladder: run.header.grants.clone(),
             limit,
-            most_alarms: None,
-            sweep: None,
             causes: causes::sentences(&cells, &loads),
             order: RunOrder::Single,
             tunings,
@@ -203,10 +201,8 @@ impl Summary {
             period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
             power: power::in_one_line(&cells, &verdict),
             cells,
-            effects: Vec::new(),
-            robot_command: Vec::new(),
-            focus: None,
             verdict,
+            ..Self::default()
         }
     }
 

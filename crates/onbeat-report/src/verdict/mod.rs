@@ -19,6 +19,7 @@ pub use rule::{Bounds, LEVEL, MOST_TIMES_LONGER, Rule, Side, UNSEEN};
 use evidence::{Below, Evidence, Joined};
 use sentence::Judged;
 
+use super::cell::is_zero;
 use super::units::{Letters, count, time_ns};
 use onbeat_record::{OutageSums, RunFile, Series, Stall};
 
@@ -61,11 +62,6 @@ pub struct Verdict {
     /// Evidence, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub basis: String,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
-const fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 const fn one() -> f64 {

@@ -5,9 +5,7 @@ use crate::report_world::{
     Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
 };
 use onbeat::record::{CellNotPermitted, Distribution, Entry, RunFile, Series, Stall};
-use onbeat_report::binomial::{
-    lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
-};
+use onbeat_report::binomial::{lower_bound, lower_tail, upper_bound};
 use onbeat_report::verdict::judge;
 use onbeat_report::{Limit, Outcome, Summary, closing};
 use proptest::prelude::*;
@@ -95,19 +93,6 @@ fn the_true_rate_is_below_the_bound_in_at_least_19_of_20_runs_whatever_it_is() {
                 "lower bound, n = {n}, rate = {rate}"
             );
         }
-    }
-}
-
-#[test]
-fn how_many_releases_are_needed_is_the_fewest_that_hold() {
-    assert_eq!(needed_with_none_over(0.0001), 29_956);
-    for (over, allowed) in [(0, 0.01), (0, 0.0001), (1, 0.01), (7, 0.001)] {
-        let needed = needed_with(over, allowed);
-        assert!(
-            upper_bound(over, needed) <= allowed * (1.0 + 1e-9)
-                && upper_bound(over, needed - 1) > allowed,
-            "{over}"
-        );
     }
 }
 
