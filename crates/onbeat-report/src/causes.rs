@@ -3,7 +3,7 @@
 
 use super::cell::CellSummary;
 use super::remedies::{remedy, tunings};
-use super::units::{Letters, capital, count, listed, percent, three_digits, time_ns, under};
+use super::units::{Letters, capital, count, counted, listed, percent, three_digits, time_ns, under};
 use onbeat_cause::{CauseKind, advice};
 use onbeat_record::{CauseCount, RunFile};
 
@@ -88,10 +88,9 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
         parts.push(format!("{} not analysed", count(spikes - analysed)));
     }
 
-    let plural = if spikes.max(analysed) == 1 { "spike" } else { "spikes" };
     Some(format!(
-        "{} {plural}: {}; causes account for {} of their lateness",
-        count(spikes.max(analysed)),
+        "{}: {}; causes account for {} of their lateness",
+        counted(spikes.max(analysed), "spike"),
         listed(&parts),
         share(causes)
     ))

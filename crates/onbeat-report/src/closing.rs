@@ -10,12 +10,13 @@ use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::events::alarms_in_words;
+use super::focus::decisive;
 use super::motion;
 use super::remedies::{remedy, tunings};
 use super::summary::Summary;
 use super::sweep::Sweep;
-use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
-use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
+use super::units::{Letters, count, counted, listed, percent, spoken, three_digits, time_ns};
+use super::verdict::{Outcome, Verdict, limit_in_words, missed_in_words};
 use onbeat_cause::{Advice, advice};
 
 /// What a text has room for behind its label in a terminal of 80 columns.
@@ -77,11 +78,7 @@ fn events(summary: &Summary) -> Option<ClosingLine> {
     let with_alarms = summary.cells.iter().filter_map(|cell| Some((cell, cell.events.as_ref()?)));
     let (cell, events) = with_alarms.max_by_key(|(_, events)| events.alarm_count())?;
     let first = events.incidents.first()?;
-    let alarms = match events.alarm_count() {
-        1 => "1 alarm".to_owned(),
-        n => format!("{} alarms", count(n)),
-    };
-
+    let alarms = counted(events.alarm_count(), "alarm");
     let of = if summary.cells.len() > 1 {
         format!(" in cell {}/{}", cell.tuning, cell.load)
     } else {
@@ -105,9 +102,10 @@ fn verdict(summary: &Summary) -> ClosingLine {
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
         return summary.sweep.as_ref().map_or_else(|| by_default(summary), verdict_of_sweep);
     };
-    let decides = best.as_ref().or(worst.as_ref());
-    let decisive = decides.and_then(|of| decisive(summary, &of.tuning, limit));
-    let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
+    let decides = best.as_ref().or(worst.as_ref()).filter(|_| limit.limit_ns > 0);
+    let decisive = decides.and_then(|of| decisive(&summary.cells, &of.tuning));
+    let figures = decisive.map_or(String::new(), |(cell, verdict)| {
+        let Verdict { over, releases, .. } = *verdict;
         let share = percent(over as f64 / releases.max(1) as f64);
         let whose = match (worst, summary.loads.len()) {
             (Some(_), _) => format!("{}, ", cell.tuning),
@@ -199,20 +197,6 @@ fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
     );
 
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
-}
-
-/// The cell of a tuning that decides: the worst outcome, and of equal ones the one that may have most
-/// releases over the limit. A load that was not measured yet has decided nothing.
-fn decisive<'s>(
-    summary: &'s Summary,
-    tuning: &str,
-    limit: Limit,
-) -> Option<(&'s CellSummary, u64, u64)> {
-    let of_tuning = summary.cells.iter().filter(|cell| cell.tuning == tuning && limit.limit_ns > 0);
-    let judged = of_tuning.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
-    let worst = judged
-        .max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)));
-    worst.map(|(cell, verdict)| (cell, verdict.over, verdict.releases))
 }
 
 fn best(summary: &Summary) -> Option<ClosingLine> {

@@ -175,13 +175,6 @@ impl Factors {
     }
 }
 
-/// Cells that differ by one factor only: without it, with it.
-struct Pairs<'c> {
-    factor: String,
-    share: Share,
-    pairs: Vec<(&'c Drawn, &'c Drawn)>,
-}
-
 /// The pairs of cells that differ by one factor.
 struct FactorComparison {
     factor: String,
@@ -202,6 +195,27 @@ impl FactorComparison {
         let supported = |share: &Share| *share <= at_most && share.is_supported_by(fewest);
 
         Some(Self { factor, share: COMPARED_BY.into_iter().find(supported)?, pairs })
+    }
+
+    /// The effect under a load, by what was drawn of the pairs.
+    fn effect(&self, load: &str, pairs: &[(&Drawn, &Drawn)]) -> Effect {
+        let n = pairs.len() as f64;
+        let mean = |of: &dyn Fn(&(&Drawn, &Drawn)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
+        let without = mean(&|(without, _)| without.ln);
+        let with = mean(&|(_, with)| with.ln);
+        let (low, high) = interval(with - without, pairs);
+        let mut effect = Effect {
+            factor: self.factor.clone(),
+            load: load.to_owned(),
+            metric: format!("{} {}", self.share.label(), Series::ReleaseLatency.words()),
+            ratio: (with - without).exp(),
+            low: low.exp(),
+            high: high.exp(),
+            sentence: String::new(),
+        };
+
+        effect.sentence = sentence(&effect, without.exp(), with.exp());
+        effect
     }
 }
 
@@ -224,36 +238,13 @@ fn under_load(
         }
     }
 
-    let effect = |FactorComparison { factor, share, pairs }: &FactorComparison| {
-        let of = |factors: &Factors| &drawn[&(*share, factors.clone())];
-        let pairs = pairs.iter().map(|(a, b)| (of(a), of(b))).collect();
-        Pairs { factor: factor.clone(), share: *share, pairs }.effect(load)
+    let effect = |asked: &FactorComparison| {
+        let of = |factors: &Factors| &drawn[&(asked.share, factors.clone())];
+        let pairs: Vec<_> = asked.pairs.iter().map(|(a, b)| (of(a), of(b))).collect();
+        asked.effect(load, &pairs)
     };
 
     questions.iter().map(effect).collect()
-}
-
-impl Pairs<'_> {
-    fn effect(&self, load: &str) -> Effect {
-        let n = self.pairs.len() as f64;
-        let mean =
-            |of: &dyn Fn(&(&Drawn, &Drawn)) -> f64| self.pairs.iter().map(of).sum::<f64>() / n;
-        let without = mean(&|(without, _)| without.ln);
-        let with = mean(&|(_, with)| with.ln);
-        let (low, high) = interval(with - without, &self.pairs);
-        let mut effect = Effect {
-            factor: self.factor.clone(),
-            load: load.to_owned(),
-            metric: format!("{} {}", self.share.label(), Series::ReleaseLatency.words()),
-            ratio: (with - without).exp(),
-            low: low.exp(),
-            high: high.exp(),
-            sentence: String::new(),
-        };
-
-        effect.sentence = sentence(&effect, without.exp(), with.exp());
-        effect
-    }
 }
 
 fn sentence(effect: &Effect, without_ns: f64, with_ns: f64) -> String {

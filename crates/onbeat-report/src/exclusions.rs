@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::units::{count, listed};
+use super::units::{count, counted, listed};
 use onbeat_record::{ExclusionNote, Surrounding};
 
 /// Exclusions that are listed one by one.
@@ -12,13 +12,9 @@ const LISTED: usize = 5;
 #[must_use]
 pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
     let sentences = notes.iter().take(LISTED).map(|note| {
-        let slots = if note.samples == 1 { "slot" } else { "slots" };
-        let sentence = &note.sentence;
-        let samples = count(note.samples);
-        format!(
-            "{sentence} at {:.1} s: {samples} {slots} in progress excluded from all figures",
-            note.t
-        )
+        let slots = counted(note.samples, "slot");
+        let ExclusionNote { t, sentence, .. } = note;
+        format!("{sentence} at {t:.1} s: {slots} in progress excluded from all figures")
     });
 
     let mut sentences: Vec<String> = sentences.collect();

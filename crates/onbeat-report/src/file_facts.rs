@@ -6,7 +6,8 @@ use onbeat_record::{Cell, RunFile, Series};
 const BESIDE: [Series; 3] = [Series::ResponseTime, Series::Hiccup, Series::RoundTrip];
 
 /// The cell of a file; outside a bench, the tuning that was granted and the load that ran.
-pub(super) fn cell_of(run: &RunFile) -> Cell {
+#[must_use]
+pub fn cell_of(run: &RunFile) -> Cell {
     run.header.cell.clone().unwrap_or_else(|| {
         Cell::new(
             run.header.tuning(),

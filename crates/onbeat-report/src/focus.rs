@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::best::Overall;
 use super::cell::CellSummary;
 use super::statistics::{Share, Statistics};
-use super::verdict::Outcome;
+use super::verdict::{Outcome, Verdict};
 use onbeat_record::{Cell, Series};
 
 /// The tuning that changes nothing.
@@ -42,6 +42,7 @@ impl Focus {
         let of_deadline = verdict.deadline.as_ref().map(|deadline| deadline.outcome);
         let is_missed = verdict.outcome.or(of_deadline) == Some(Outcome::Fail);
         let missed = is_missed.then(|| decisive(cells, &best.tuning)).flatten();
+        let missed = missed.map(|(cell, _)| cell);
         let decides = missed.or_else(|| latest(cells, first))?;
         let (series, _) = decides.main()?;
 
@@ -70,16 +71,18 @@ impl Focus {
     }
 }
 
-/// The cell of a tuning that decides the limit: the worst outcome, and of equal ones the one that may
-/// have most releases over it.
-fn decisive<'c>(cells: &'c [CellSummary], tuning: &str) -> Option<&'c CellSummary> {
+/// The cell of a tuning that decides the limit, with its verdict: the worst outcome, and of equal
+/// ones the one that may have most releases over it. A load that was not measured yet has decided
+/// nothing.
+pub(super) fn decisive<'c>(
+    cells: &'c [CellSummary],
+    tuning: &str,
+) -> Option<(&'c CellSummary, &'c Verdict)> {
     let judged = cells
         .iter()
         .filter(|cell| cell.tuning == tuning)
         .filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
-    let worst = judged
-        .max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)));
-    worst.map(|(cell, _)| cell)
+    judged.max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)))
 }
 
 /// The cell of a tuning with the largest tail, at the highest percentile that all its cells support;

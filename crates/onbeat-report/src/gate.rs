@@ -187,7 +187,7 @@ pub fn baseline_checks(
             baseline.run.name
         );
 
-        Check { name, of: name_of(run, cell), outcome, sentence, basis: String::new() }
+        Check { name, of: self::name(&run.name, cell), outcome, sentence, basis: String::new() }
     };
     cells.iter().map(of).collect()
 }
@@ -236,10 +236,6 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     } else {
         (Outcome::Inconclusive, format!("{words} (x {allowed_words} allowed, within the interval)"))
     }
-}
-
-fn name_of(run: &Digest, cell: &CellSummary) -> String {
-    name(&run.name, cell)
 }
 
 fn name(run: &str, cell: &CellSummary) -> String {

@@ -1,7 +1,7 @@
 //! What robots did in the cells of a run: how far the trajectory went, safe stops, following errors.
 
 use super::cell::CellSummary;
-use super::units::{count, percent};
+use super::units::{count, counted, percent};
 use onbeat_record::MotionNote;
 
 /// Amplitudes from here on are full: a soft start ends at exactly 1.
@@ -42,11 +42,7 @@ pub(super) fn closing(cells: &[CellSummary]) -> Option<String> {
     let stops: u64 = moved.iter().map(|(_, motion)| motion.safe_stops).sum();
     let most = moved.iter().max_by_key(|(_, motion)| motion.safe_stops);
     let stopped = most.filter(|_| stops > 0).map(|(cell, _)| {
-        let stops = if stops == 1 {
-            "1 safe stop".to_owned()
-        } else {
-            format!("{} safe stops", count(stops))
-        };
+        let stops = counted(stops, "safe stop");
         format!("; {stops}, most in cell {}/{}", cell.tuning, cell.load)
     });
     Some(done + &stopped.unwrap_or_default())

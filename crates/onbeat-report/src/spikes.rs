@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::cell::CellSummary;
 use super::summary::Summary;
 use super::table::{Column, Entry, Row, Table};
-use super::units::{Letters, count, three_digits, time_ns};
+use super::units::{Letters, count, counted, three_digits, time_ns};
 use onbeat_cause::Explanation;
 use onbeat_host::thread::shell_word;
 use onbeat_record::{Cell, RunFile, SpikeNote, WindowFate};
@@ -148,11 +148,10 @@ pub fn windows_in_words(summary: &Summary) -> Option<String> {
     let kib = three_digits(bytes as f64 / 1024.0);
     let all = all.max(looked_at);
     (looked_at > 0).then(|| {
-        let spikes = if all == 1 { "spike" } else { "spikes" };
         format!(
-            "The events around {} of {} {spikes} are kept ({kib} KiB): onbeat export --list",
+            "The events around {} of {} are kept ({kib} KiB): onbeat export --list",
             count(kept),
-            count(all)
+            counted(all, "spike")
         )
     })
 }

@@ -45,7 +45,8 @@ impl Sweep {
     /// The number of loads at which the jitter is allowed, and that of all loads.
     #[must_use]
     pub fn passed(&self) -> (usize, usize) {
-        passed(&self.steps, &self.missing)
+        let passed = self.steps.iter().filter(|step| step.outcome() == Outcome::Pass).count();
+        (passed, self.steps.len() + self.missing.len())
     }
 
     /// The step with the largest jitter.
@@ -95,11 +96,6 @@ impl SweepStep {
     }
 }
 
-fn passed(steps: &[SweepStep], missing: &[String]) -> (usize, usize) {
-    let passed = steps.iter().filter(|step| step.outcome() == Outcome::Pass).count();
-    (passed, steps.len() + missing.len())
-}
-
 /// The sweep of a bench's file and its cells; `None` for a bench that is none.
 pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     let note = bench.bench.as_ref()?;
@@ -126,16 +122,17 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     let steps: Vec<SweepStep> = once_each(&bench.steps).into_iter().filter_map(step).collect();
     let is_missing = |load: &&String| steps.iter().all(|step| step.load != **load);
     let missing: Vec<String> = note.loads.iter().filter(is_missing).cloned().collect();
-    let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps, &missing)
-        .unwrap_or_else(|| "No load of the sweep has samples".to_owned());
-    Some(Sweep {
+    let mut sweep = Sweep {
         series: asked.series,
         allowed_jitter_ns: asked.allowed_jitter_ns,
         is_default: asked.is_default,
         steps,
         missing,
-        sentence,
-    })
+        sentence: String::new(),
+    };
+    sweep.sentence =
+        sentence(&sweep).unwrap_or_else(|| "No load of the sweep has samples".to_owned());
+    Some(sweep)
 }
 
 /// The notes of a load as one: what was reached in its parts, each weighted by its length.
@@ -159,27 +156,23 @@ fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
     steps
 }
 
-fn sentence(
-    series: Series,
-    allowed_ns: u64,
-    steps: &[SweepStep],
-    missing: &[String],
-) -> Option<String> {
+fn sentence(sweep: &Sweep) -> Option<String> {
+    let Sweep { steps, missing, .. } = sweep;
     let formatted = |ns: u64| time_ns(ns, Letters::Ascii);
     let first = steps.first()?;
     let last = steps.last()?;
-    let worst = steps.iter().max_by_key(|step| step.jitter_ns)?;
-    let (allowed, loads) = passed(steps, missing);
+    let worst = sweep.worst()?;
+    let (allowed, loads) = sweep.passed();
     let mut text = format!(
         "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; limit {}, met at {allowed} of {loads} loads",
-        series.words(),
+        sweep.series.words(),
         formatted(first.jitter_ns),
         first.asked_percent,
         formatted(last.jitter_ns),
         last.asked_percent,
         formatted(worst.jitter_ns),
         worst.asked_percent,
-        formatted(allowed_ns)
+        formatted(sweep.allowed_jitter_ns)
     );
     if !missing.is_empty() {
         text += &format!("; not measured: {}", listed(missing));
@@ -265,11 +258,21 @@ mod tests {
         }
     }
 
+    fn sweep(steps: &[SweepStep], missing: &[&str]) -> Sweep {
+        Sweep {
+            series: Series::WriteInterval,
+            allowed_jitter_ns: 100_000,
+            is_default: false,
+            steps: steps.to_vec(),
+            missing: missing.iter().map(|&load| load.to_owned()).collect(),
+            sentence: String::new(),
+        }
+    }
+
     #[test]
     fn a_sweep_says_first_last_and_worst_and_what_load_was_missed() {
         let steps = [step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000), step(100.0, 99.0, 97_800)];
-        let missing = ["cpu=75%".to_owned()];
-        let text = sentence(Series::WriteInterval, 100_000, &steps, &missing).expect("steps");
+        let text = sentence(&sweep(&steps, &["cpu=75%"])).expect("steps");
         for part in [
             "82.4 us at 0 %",
             "97.8 us at 100 %",
@@ -281,7 +284,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
 
-        assert_eq!(sentence(Series::WriteInterval, 100_000, &[], &[]), None);
+        assert_eq!(sentence(&sweep(&[], &[])), None);
     }
 
     #[test]
@@ -315,14 +318,6 @@ mod tests {
 
     #[test]
     fn a_sweep_passes_where_every_load_was_reached_and_measured() {
-        let sweep = |steps: &[SweepStep], missing: &[&str]| Sweep {
-            series: Series::WriteInterval,
-            allowed_jitter_ns: 100_000,
-            is_default: false,
-            steps: steps.to_vec(),
-            missing: missing.iter().map(|&load| load.to_owned()).collect(),
-            sentence: String::new(),
-        };
         let (good, busy) = (step(0.0, 1.0, 50_000), step(0.0, 60.0, 50_000));
         let (short, bad) = (step(100.0, 62.0, 50_000), step(50.0, 50.0, 250_000));
         for (steps, missing, outcome) in [

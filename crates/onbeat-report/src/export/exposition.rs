@@ -11,26 +11,17 @@
 use std::collections::BTreeMap;
 
 use onbeat_record::run_dir::RUN_FILE_ENDING;
-use onbeat_record::{Cell, Distribution, LimitNote, Moments, RunFile, Series};
+use onbeat_record::{Cell, Distribution, Interval, LimitNote, Moments, RunFile, Series};
 
 use crate::units::capital;
 
 /// Bounds from 100 ns to 100 s.
 const BOUNDS_NS: [u64; 28] = {
     let mut bounds = [0; 28];
-    let mut power = 100;
     let mut i = 0;
     while i < 28 {
-        bounds[i] = power;
-        if i + 1 < 28 {
-            bounds[i + 1] = 2 * power;
-        }
-        if i + 2 < 28 {
-            bounds[i + 2] = 5 * power;
-        }
-
-        power *= 10;
-        i += 3;
+        bounds[i] = [100, 200, 500][i % 3] * 10_u64.pow(i as u32 / 3);
+        i += 1;
     }
 
     bounds
@@ -246,29 +237,24 @@ fn limits(runs: &[Labelled<'_>]) -> Family {
     }
 }
 
-type Count = fn(&RunFile) -> u64;
+type Count = fn(&Interval) -> u64;
 const COUNTERS: [(&str, &str, Count); 4] = [
-    ("deadline_misses", "Cycles that ended after their deadline", |run| {
-        run.intervals.iter().map(|i| i.deadline_misses).sum()
-    }),
-    ("skipped_releases", "Releases passed over after an overrun", |run| {
-        run.intervals.iter().map(|i| i.skipped).sum()
-    }),
+    ("deadline_misses", "Cycles that ended after their deadline", |of| of.deadline_misses),
+    ("skipped_releases", "Releases passed over after an overrun", |of| of.skipped),
     (
         "lost_samples",
         "Samples dropped because the ring between loop and recorder was full",
-        |run| run.intervals.iter().map(|i| i.lost).sum(),
+        |of| of.lost,
     ),
-    ("spikes", "Samples beyond the spike limit", |run| {
-        run.intervals.iter().map(|i| i.spikes).sum()
-    }),
+    ("spikes", "Samples beyond the spike limit", |of| of.spikes),
 ];
 
 /// What the loop counted, of runs that onbeat measured itself.
 fn counters(runs: &[Labelled<'_>]) -> impl Iterator<Item = Family> {
     COUNTERS.into_iter().map(|(stem, help, count)| {
         let own = runs.iter().filter(|of| of.run.import.is_none() && of.run.bench.is_none());
-        let points = own.map(|of| of.point(&[], PointValue::Count(count(of.run)))).collect();
+        let in_all = |of: &Labelled<'_>| of.run.intervals.iter().map(count).sum::<u64>();
+        let points = own.map(|of| of.point(&[], PointValue::Count(in_all(of)))).collect();
         Family { stem: stem.to_owned(), help: help.to_owned(), kind: FamilyKind::Counter, points }
     })
 }

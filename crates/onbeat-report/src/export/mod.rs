@@ -22,7 +22,7 @@ pub mod protobuf;
 
 use onbeat_record::{Bucket, Cell, Entry, RunFile, Series};
 
-use super::file_facts::cell_of;
+pub use super::file_facts::cell_of as cell;
 
 /// One bucket of one interval, with where it belongs.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,10 +55,4 @@ pub fn rows<'r>(run: &'r RunFile, cell: &'r Cell) -> impl Iterator<Item = Bucket
             bucket,
         })
     })
-}
-
-/// The cell that a run file is.
-#[must_use]
-pub fn cell(run: &RunFile) -> Cell {
-    cell_of(run)
 }

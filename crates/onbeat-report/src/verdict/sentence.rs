@@ -4,8 +4,7 @@ use super::evidence::{Evidence, Joined};
 use super::rule::{Bounds, MOST_TIMES_LONGER, Rule, UNSEEN};
 use super::{Judging, Limit, Outcome, Unseen, allowed_rate};
 use crate::units::{Letters, count, percent, spoken, time_ns};
-use onbeat_record::Series;
-use onbeat_record::gap;
+use onbeat_record::{Series, gap};
 
 /// What a sentence is made of.
 pub(super) struct Judged<'e> {
