@@ -44,10 +44,7 @@ const REASON_WITHIN: usize = 6;
 /// offers safely.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-host/src/bpf.rs", "bpf(2), which no library wraps plainly"),
-    (
-        "crates/onbeat-host/src/rights.rs",
-        "the database of users, and the switch to another user",
-    ),
+    ("crates/onbeat-host/src/rights.rs", "the database of users, and the switch to another user"),
     ("crates/onbeat-c/src/delayed_lock.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
     ("crates/onbeat-robot/tests/robot_memory.rs", "an allocator that counts"),

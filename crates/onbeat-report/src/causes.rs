@@ -3,7 +3,9 @@
 
 use super::cell::CellSummary;
 use super::remedies::{remedy, tunings};
-use super::units::{Letters, capital, count, counted, listed, percent, three_digits, time_ns, under};
+use super::units::{
+    Letters, capital, count, counted, listed, percent, three_digits, time_ns, under,
+};
 use onbeat_cause::{CauseKind, advice};
 use onbeat_record::{CauseCount, RunFile};
 

@@ -241,11 +241,9 @@ type Count = fn(&Interval) -> u64;
 const COUNTERS: [(&str, &str, Count); 4] = [
     ("deadline_misses", "Cycles that ended after their deadline", |of| of.deadline_misses),
     ("skipped_releases", "Releases passed over after an overrun", |of| of.skipped),
-    (
-        "lost_samples",
-        "Samples dropped because the ring between loop and recorder was full",
-        |of| of.lost,
-    ),
+    ("lost_samples", "Samples dropped because the ring between loop and recorder was full", |of| {
+        of.lost
+    }),
     ("spikes", "Samples beyond the spike limit", |of| of.spikes),
 ];
 

@@ -51,10 +51,7 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
 pub(super) fn powers(re: &[f64], im: &[f64], k: usize) -> (f64, f64) {
     let mirror = (re.len() - k) % re.len();
     let (a, b, c, d) = (re[k], im[k], re[mirror], im[mirror]);
-    (
-        ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0,
-        ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0,
-    )
+    (((a + c) * (a + c) + (b - d) * (b - d)) / 4.0, ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0)
 }
 
 /// For a series and the marks of where it has points (1 or 0): per lag below `lags`, the sum of

@@ -94,8 +94,7 @@ pub(super) fn push_reads(
     at: u16,
     length: usize,
 ) -> usize {
-    let fit = stations.take_while(|station| {
-        writer.push(Command::Fprd, register(*station, at), length).is_some()
-    });
+    let fit = stations
+        .take_while(|station| writer.push(Command::Fprd, register(*station, at), length).is_some());
     fit.count()
 }

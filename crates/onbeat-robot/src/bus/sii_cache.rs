@@ -188,8 +188,8 @@ impl SiiCache {
         let mut rest = std::mem::take(waiting);
         while !rest.is_empty() {
             let stations = rest.iter().copied();
-            let count = exchange
-                .ask(PURPOSE, |writer| push_reads(writer, stations, SII_CONTROL, WHOLE))?;
+            let count =
+                exchange.ask(PURPOSE, |writer| push_reads(writer, stations, SII_CONTROL, WHOLE))?;
             self.take(word_address, exchange.reply(), waiting);
             rest.drain(..count);
         }

@@ -113,10 +113,7 @@ fn program(package: &'static str, words: &[&str]) -> LoadRecipe {
 /// stress-ng writes files to its working directory, so it runs where the disk part would write.
 fn stress_ng(arguments: &str, options: &Options) -> LoadRecipe {
     let words: Vec<&str> = ["stress-ng"].into_iter().chain(arguments.split_whitespace()).collect();
-    LoadRecipe {
-        directory: Some(options.directory.clone()),
-        ..program("stress-ng", &words)
-    }
+    LoadRecipe { directory: Some(options.directory.clone()), ..program("stress-ng", &words) }
 }
 
 fn shell(command: &str) -> LoadRecipe {

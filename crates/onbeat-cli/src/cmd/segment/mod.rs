@@ -193,8 +193,8 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     let description = if file == Path::new("humanoid") {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
-        let bytes = foreign::read(file, foreign::MOST_BYTES_BY_HAND)
-            .map_err(Common::file("read", file))?;
+        let bytes =
+            foreign::read(file, foreign::MOST_BYTES_BY_HAND).map_err(Common::file("read", file))?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {
         Description::from_file(file)?
@@ -349,8 +349,8 @@ impl MadePairs {
 
     fn add(&mut self, name: &str, far: &str) -> Result<(), Failure> {
         let kind = "veth";
-        let made = MadeInterface::fresh(name, kind)
-            .map_err(Common::file("read", Path::new("/proc")))?;
+        let made =
+            MadeInterface::fresh(name, kind).map_err(Common::file("read", Path::new("/proc")))?;
         let address = made.address.clone();
         let key = Key::Interface(made);
         self.journal.intend(Intent::new("segment.interface", key, "absent", "present"))?;

@@ -132,10 +132,12 @@ fn accelerator(
         StudyClock::Real => {
             return Ok((ChosenClock::Real(stock.real_clock(boot, stop)?), String::new()));
         }
-        StudyClock::Auto => match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
-            Accelerator::Kvm(real) => return Ok((ChosenClock::Real(real), String::new())),
-            Accelerator::Emulation { reason } => reason,
-        },
+        StudyClock::Auto => {
+            match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
+                Accelerator::Kvm(real) => return Ok((ChosenClock::Real(real), String::new())),
+                Accelerator::Emulation { reason } => reason,
+            }
+        }
     };
     Ok(if study.cpus > 1 && boot.own.is_some() {
         (ChosenClock::Free, format!("{reason}; the virtual clock runs guests with one CPU"))

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use onbeat::probe::{Interruptions, Origin};
-use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::Recorder;
+use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat_watch::collect::Collector;
 use onbeat_watch::measure::{WatchPlan, WatchedLoop};
 use onbeat_watch::survey::Survey;

@@ -254,8 +254,8 @@ impl LockStep {
         let mut rest = &self.awaited[..];
         while !rest.is_empty() {
             let stations = rest.iter().map(|awaited| awaited.station);
-            let count = exchange
-                .ask(PURPOSE, |writer| push_reads(writer, stations, AL_STATUS, STATUS))?;
+            let count =
+                exchange.ask(PURPOSE, |writer| push_reads(writer, stations, AL_STATUS, STATUS))?;
 
             let replies = datagrams(exchange.reply());
             for (datagram, &AwaitedState { station, state }) in replies.zip(rest) {
@@ -285,8 +285,9 @@ impl LockStep {
         let mut rest = self.ahead.missing(&self.stations, first, range);
         while !rest.is_empty() {
             let stations = rest.iter().copied();
-            let count = exchange
-                .ask(PURPOSE, |writer| push_reads(writer, stations, range.register, range.length))?;
+            let count = exchange.ask(PURPOSE, |writer| {
+                push_reads(writer, stations, range.register, range.length)
+            })?;
             self.ahead.take(range, exchange.reply());
             rest.drain(..count);
         }
