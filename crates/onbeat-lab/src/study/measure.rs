@@ -153,9 +153,12 @@ impl StudyBench<'_> {
 
     /// Starts the host's part of a load, in a process of its own. Dropping it ends it.
     fn host_load(&self, load: &StudyLoad) -> Result<BackgroundLoad, StudyError> {
-        let mut carrier = Command::new(self.onbeat);
-        carrier.args(["load", "--supervised", &load.host.to_string()]).stderr(Stdio::null());
-        Ok(BackgroundLoad::start(&load.host, Some(carrier))?)
+        let carrier = |load: &Load| {
+            let mut carrier = Command::new(self.onbeat);
+            carrier.args(["load", "--supervised", &load.to_string()]).stderr(Stdio::null());
+            carrier
+        };
+        Ok(BackgroundLoad::start(&load.host, carrier)?)
     }
 
     /// Whether the study goes on after an application test, whose failure is in its result.

@@ -124,7 +124,7 @@ pub fn measure(
     mut plan: MeasurementPlan<'_>,
     parts: Parts,
     past: Option<Past>,
-    mut conditions: Conditions<'_>,
+    conditions: Conditions<'_>,
 ) -> Result<Account, MeasurementError> {
     let load = BackgroundLoad::start(plan.load, conditions.carrier)?;
     let tuned = plan.tuning.map(RunTuning::make).transpose()?;

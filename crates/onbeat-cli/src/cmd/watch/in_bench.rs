@@ -113,8 +113,8 @@ pub(in crate::cmd) fn serve(
 }
 
 /// The sentence of a failure has the number of its block.
-fn in_words(block: u32, why: &Failure) -> WatchFailure {
-    WatchFailure::Block { block, why: why.to_string() }
+fn in_words(block: u32, why: &Failure) -> Failure {
+    WatchFailure::Block { block, why: why.to_string() }.into()
 }
 
 /// A cell with the program's loop.
