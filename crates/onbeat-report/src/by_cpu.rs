@@ -74,14 +74,11 @@ fn judged(
     let detail = cell.verdict.as_ref().map_or(String::new(), |verdict| verdict.sentence.clone());
     let (cpu, under) = (worst.tuning, under(&cell.load));
     let words = match outcome {
-        Outcome::Pass => format!(
-            "limit met on every CPU: {} {under}; {cpu} (the worst): {detail}",
-            limit_in_words(limit)
-        ),
-        Outcome::Inconclusive => format!(
-            "limit may be met on every CPU: {} {under}; {cpu} (the worst): {detail}",
-            limit_in_words(limit)
-        ),
+        Outcome::Pass | Outcome::Inconclusive => {
+            let met = if outcome == Outcome::Pass { "met" } else { "may be met" };
+            let limit = limit_in_words(limit);
+            format!("limit {met} on every CPU: {limit} {under}; {cpu} (the worst): {detail}")
+        }
         Outcome::Fail => {
             format!(
                 "{} on {}; {cpu} (the worst), {under}: {detail}",

@@ -13,6 +13,7 @@ use super::events::alarms_in_words;
 use super::focus::decisive;
 use super::motion;
 use super::remedies::{remedy, tunings};
+use super::statistics::Share;
 use super::summary::Summary;
 use super::sweep::Sweep;
 use super::units::{Letters, count, counted, listed, percent, spoken, three_digits, time_ns};
@@ -261,23 +262,20 @@ fn effect(summary: &Summary) -> Option<ClosingLine> {
     let without = summary.cell(first, &focus.load)?;
     let with = summary.cell(best, &focus.load)?;
     let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
-    let supported = |p: f64| {
-        let of = |all: &super::statistics::Statistics| {
-            all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied()
-        };
-        let one = of(figures)?;
-        let other = of(with_figures)?;
-        (one.supported && other.supported).then_some((p, one.value_ns, other.value_ns))
+    let supported = |share: Share| {
+        let (one, other) = (figures.percentile(share)?, with_figures.percentile(share)?);
+        (one.supported && other.supported).then_some((share.label(), one.value_ns, other.value_ns))
     };
 
-    let (p, from_ns, to_ns) = [99.99, 99.9, 99.0, 90.0, 50.0].into_iter().find_map(supported)?;
+    let shares = [Share::P99_99, Share::P99_9, Share::P99, Share::P90, Share::P50];
+    let (share, from_ns, to_ns) = shares.into_iter().find_map(supported)?;
     let time = |ns: u64| time_ns(ns, Letters::Ascii);
     let late =
         |cell: &CellSummary| percent(cell.late_or_skipped() as f64 / cell.slots.max(1) as f64);
     Some(line(
         "effect",
         format!(
-            "{}: p{p} {} -> {}; missed or skipped {} -> {}",
+            "{}: {share} {} -> {}; missed or skipped {} -> {}",
             without.load,
             time(from_ns),
             time(to_ns),

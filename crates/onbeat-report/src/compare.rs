@@ -141,20 +141,13 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
         decided.into_iter().partition(|ratio| ratio.is_visible());
     let too_wide: Vec<String> = undecided.iter().map(|ratio| ratio.metric.clone()).collect();
-    if differing.is_empty() && alike.is_empty() && !too_wide.is_empty() {
-        let which = listed(&too_wide);
-        return format!(
-            "INCONCLUSIVE whether {mine} and {base} differ: the interval of {which} {TOO_WIDE}"
-        );
-    }
-    if differing.is_empty() && alike.is_empty() && ratios.iter().any(|ratio| ratio.wanders) {
-        return format!("INCONCLUSIVE whether {mine} and {base} differ: {WANDERS}");
-    }
     if differing.is_empty() && alike.is_empty() {
-        return format!(
-            "INCONCLUSIVE whether {mine} and {base} differ: {}",
-            without_interval(ratios)
-        );
+        let why = match too_wide.as_slice() {
+            [] if ratios.iter().any(|ratio| ratio.wanders) => WANDERS.to_owned(),
+            [] => without_interval(ratios),
+            which => format!("the interval of {} {TOO_WIDE}", listed(which)),
+        };
+        return format!("INCONCLUSIVE whether {mine} and {base} differ: {why}");
     }
 
     let assumed = match ratios.iter().any(|ratio| ratio.independently) {

@@ -6,12 +6,13 @@
 
 use super::cell::CellSummary;
 use super::digest::Digest;
+use super::statistics::Share;
 use super::table::{Column, NO_FIGURE, Row, Table};
 use super::units::{Letters, count, fixed};
 use onbeat_record::{PacketAccount, Series};
 
 /// The percentile that the paper compares.
-const COMPARED_PERCENT: f64 = 90.0;
+const COMPARED: Share = Share::P90;
 
 /// Returns a row per cell with an account of packets; `None` when fewer than two have one.
 #[must_use]
@@ -52,15 +53,11 @@ type Label = fn(&CellSummary) -> &String;
 fn row(run: &str, cell: &CellSummary, labels: &[(&str, Label)]) -> Option<Row> {
     let account = cell.packets.as_ref()?;
     let series = cell.series.get(&Series::RoundTrip)?;
-    let percentile = |percent: f64| {
-        let mut all = series.percentiles.iter();
-        all.find(|one| one.p.total_cmp(&percent).is_eq()).map(|one| one.value_ns as f64)
-    };
-
+    let percentile = |share: Share| series.percentile(share).map(|one| one.value_ns as f64);
     let on_wire = on_wire_ns(account);
-    let off_wire = percentile(COMPARED_PERCENT).zip(on_wire).map(|(ns, wire)| ns - wire);
+    let off_wire = percentile(COMPARED).zip(on_wire).map(|(ns, wire)| ns - wire);
     let us = |ns: Option<f64>| ns.map_or(NO_FIGURE.to_owned(), |ns| fixed(ns / 1e3, 1));
-    let times = [50.0, COMPARED_PERCENT, 99.0].map(|percent| us(percentile(percent)));
+    let times = [Share::P50, COMPARED, Share::P99].map(|share| us(percentile(share)));
     let lost: u64 = account.devices.iter().map(|device| device.lost).sum();
 
     let mut entries = vec![run.to_owned()];

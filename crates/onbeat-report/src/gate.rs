@@ -207,18 +207,11 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
         return (Outcome::Inconclusive, why);
     };
     let Some((low, high)) = found.low.zip(found.high) else {
-        if found.wanders {
-            return (
-                Outcome::Inconclusive,
-                format!("{label} is x {}; {WANDERS}", ratio(found.ratio)),
-            );
-        }
-        let why = format!(
-            "{label} is x {}; {}",
-            ratio(found.ratio),
-            without_interval(std::slice::from_ref(found))
-        );
-        return (Outcome::Inconclusive, why);
+        let why = match found.wanders {
+            true => WANDERS.to_owned(),
+            false => without_interval(std::slice::from_ref(found)),
+        };
+        return (Outcome::Inconclusive, format!("{label} is x {}; {why}", ratio(found.ratio)));
     };
     if found.is_undecided() {
         let (low, high) = (ratio(low), ratio(high));
@@ -227,14 +220,13 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     }
     let assumed = if found.independently { format!("; {ASSUMPTION}") } else { String::new() };
     let words = format!("{label} is {} that of {}{assumed}", found.words(), baseline.run.name);
-    let allowed_words = super::units::three_digits(allowed);
-
+    let words = format!("{words} (x {} allowed", super::units::three_digits(allowed));
     if low > allowed {
-        (Outcome::Fail, format!("{words} (x {allowed_words} allowed)"))
+        (Outcome::Fail, words + ")")
     } else if high <= allowed {
-        (Outcome::Pass, format!("{words} (x {allowed_words} allowed)"))
+        (Outcome::Pass, words + ")")
     } else {
-        (Outcome::Inconclusive, format!("{words} (x {allowed_words} allowed, within the interval)"))
+        (Outcome::Inconclusive, words + ", within the interval)")
     }
 }
 

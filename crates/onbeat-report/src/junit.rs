@@ -34,22 +34,15 @@ pub fn junit(gate: &Gate, time_s: f64) -> String {
 fn case(check: &Check, xml: &mut String) {
     let name = escaped(&check.name);
     let of = escaped(&check.of);
-    let sentence = escaped(&check.sentence);
+    let text = escaped(&check.sentence);
     xml.push_str(&format!("    <testcase classname=\"{of}\" name=\"{name}\" time=\"0\">"));
-    match check.outcome {
-        Outcome::Pass => xml.push_str(&format!("<system-out>{sentence}</system-out>")),
-        Outcome::Fail => {
-            xml.push_str(&format!(
-                "<failure message=\"{sentence}\" type=\"FAIL\">{sentence}</failure>"
-            ));
-        }
-        Outcome::Inconclusive => {
-            xml.push_str(&format!(
-                "<error message=\"{sentence}\" type=\"INCONCLUSIVE\">{sentence}</error>"
-            ));
-        }
-    }
-
+    let kind = check.outcome.words();
+    let open = |tag: &str| format!("<{tag} message=\"{text}\" type=\"{kind}\">{text}</{tag}>");
+    xml.push_str(&match check.outcome {
+        Outcome::Pass => format!("<system-out>{text}</system-out>"),
+        Outcome::Fail => open("failure"),
+        Outcome::Inconclusive => open("error"),
+    });
     xml.push_str("</testcase>\n");
 }
 

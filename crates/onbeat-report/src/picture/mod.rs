@@ -85,10 +85,7 @@ fn shown<'s>(summary: &'s Summary, runs: &[RunFile]) -> Option<(Series, Vec<Show
     let cells = summary.first_cells();
     let series = cells.iter().find_map(|cell| cell.main())?.0;
     let of = |cell: &&'s CellSummary| {
-        let run = runs.iter().find(|run| {
-            let of_run = cell_of(run);
-            runs.len() == 1 || of_run == cell.cell()
-        })?;
+        let run = runs.iter().find(|run| runs.len() == 1 || cell_of(run) == cell.cell())?;
         let figures = cell.series.get(&series).filter(|_| !run.is_figures_only(series))?;
         let curve = curve(&run.distribution(series), figures.max_ns)?;
         let is_run = summary.cells.len() == 1;

@@ -3,7 +3,7 @@
 use super::evidence::{Evidence, Joined};
 use super::rule::{Bounds, MOST_TIMES_LONGER, Rule, UNSEEN};
 use super::{Judging, Limit, Outcome, Unseen, allowed_rate};
-use crate::units::{Letters, count, percent, spoken, time_ns};
+use crate::units::{Letters, count, counted, percent, spoken, time_ns};
 use onbeat_record::{Series, gap};
 
 /// What a sentence is made of.
@@ -85,10 +85,8 @@ impl Judged<'_> {
         let joined = match (self.evidence.joined, outages.sums.outages) {
             (_, 0) | (Joined::Never, _) => String::new(),
             _ if outages.sums.late == 1 => String::new(),
-            (Joined::Recorded, 1) => ", in 1 outage".to_owned(),
-            (Joined::Recorded, n) => format!(", in {} outages", count(n)),
-            (Joined::ByInterval, 1) => ", in 1 interval".to_owned(),
-            (Joined::ByInterval, n) => format!(", in {} intervals", count(n)),
+            (Joined::Recorded, n) => format!(", in {}", counted(n, "outage")),
+            (Joined::ByInterval, n) => format!(", in {}", counted(n, "interval")),
         };
 
         format!(
