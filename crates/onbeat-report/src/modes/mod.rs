@@ -47,7 +47,7 @@ use single::Single;
 
 use onbeat_record::{RunFile, Series};
 
-pub use tied::{Tied, across};
+pub use tied::Tied;
 
 /// Points of a phase plot, at most.
 const PLOT_POINTS: usize = 160;

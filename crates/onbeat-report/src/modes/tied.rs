@@ -1,15 +1,15 @@
 //! Whether a mode keeps time or counts cycles.
 //!
 //! One loop at one period on an unbroken grid cannot show it: there a number of seconds is a number
-//! of cycles. Two runs of different periods can, and so can one run whose cycles were not served
-//! evenly: releases skipped, or pauses between blocks.
+//! of cycles. One whose cycles were not served evenly can: releases skipped, or pauses between
+//! blocks.
 
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
 
-/// Periods of two runs that agree within this are the same.
-const SAME: f64 = 0.01;
+/// Periods on the two axes that agree within this are the same.
+const SAME: f64 = 0.05;
 /// How much more often a mode must be where one axis has it than where the other has.
 const CLEARER: f64 = 1.2;
 
@@ -33,7 +33,7 @@ pub(super) fn joined(by_time: Vec<Mode>, by_cycles: Vec<Mode>, parted_s: f64) ->
     let mut modes = Vec::new();
     for mut mode in by_time {
         let same = |other: &Option<Mode>| {
-            other.as_ref().is_some_and(|other| is_same(other.period_s, mode.period_s, 0.05))
+            other.as_ref().is_some_and(|other| (other.period_s / mode.period_s - 1.0).abs() <= SAME)
         };
         let other = left.iter().position(same).and_then(|place| left[place].take());
         // Axes that part by less than a mode lasts leave it where it is on both.
@@ -57,30 +57,4 @@ pub(super) fn joined(by_time: Vec<Mode>, by_cycles: Vec<Mode>, parted_s: f64) ->
 
 fn tied(mode: Mode, tied: Tied) -> Mode {
     Mode { tied, ..mode }
-}
-
-/// What a mode is periodic in, from the same mode in a run of another period. `None` when `others`
-/// have no such mode, or the loops' periods are too much alike.
-///
-/// The two are the same mode when they come back after the same time, or after the same number of
-/// cycles.
-#[must_use]
-pub fn across(mode: &Mode, others: &[Mode]) -> Option<Tied> {
-    let release_s = |mode: &Mode| mode.period_s / mode.period_cycles;
-    for other in
-        others.iter().filter(|other| !is_same(release_s(other), release_s(mode), 2.0 * SAME))
-    {
-        if is_same(other.period_s, mode.period_s, SAME) {
-            return Some(Tied::Time);
-        }
-        if is_same(other.period_cycles, mode.period_cycles, SAME) {
-            return Some(Tied::Cycles);
-        }
-    }
-
-    None
-}
-
-fn is_same(a: f64, b: f64, within: f64) -> bool {
-    (a / b - 1.0).abs() <= within
 }
