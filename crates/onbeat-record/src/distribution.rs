@@ -28,18 +28,21 @@ impl Distribution {
     /// The buckets with samples of a histogram.
     #[must_use]
     pub fn from_histogram<T: Counter>(counts: &Histogram<T>) -> Self {
-        let buckets = counts.iter_recorded().map(|step| {
+        Self::of(counts.iter_recorded().map(|step| {
             let low_ns = counts.lowest_equivalent(step.value_iterated_to());
             Bucket {
                 low_ns,
                 width_ns: counts.equivalent_range(low_ns),
                 count: step.count_since_last_iteration(),
             }
-        });
+        }))
+    }
 
-        let buckets: Vec<Bucket> = buckets.collect();
-        let count = buckets.iter().map(|bucket| bucket.count).sum();
-        Self { buckets, count }
+    /// Of buckets in rising order.
+    fn of(buckets: impl IntoIterator<Item = Bucket>) -> Self {
+        let mut all = Self::default();
+        buckets.into_iter().for_each(|bucket| all.push(bucket));
+        all
     }
 
     /// The buckets with samples of an encoded histogram. Memory is that of the filled buckets.
@@ -67,12 +70,7 @@ impl Distribution {
     pub fn from_values(values_ns: impl IntoIterator<Item = u64>) -> Self {
         let mut values: Vec<u64> = values_ns.into_iter().collect();
         values.sort_unstable();
-        let mut all = Self::default();
-        for value in values {
-            all.push(Bucket { low_ns: value, width_ns: 1, count: 1 });
-        }
-
-        all
+        Self::of(values.into_iter().map(|low_ns| Bucket { low_ns, width_ns: 1, count: 1 }))
     }
 
     /// The same samples in the cells of a source that counted more coarsely.
@@ -81,12 +79,7 @@ impl Distribution {
         let mut buckets: Vec<Bucket> =
             self.buckets.into_iter().map(|line| resolution.bucket(line)).collect();
         buckets.sort_unstable_by_key(|bucket| bucket.low_ns);
-        let mut all = Self::default();
-        for bucket in buckets {
-            all.push(bucket);
-        }
-
-        all
+        Self::of(buckets)
     }
 
     /// How many samples lie in a bucket that holds `limit_ns` and larger values: their side of the

@@ -121,8 +121,8 @@ pub struct Joining {
 impl Joining {
     /// Outages whose late releases are at most `gap` apart.
     #[must_use]
-    pub const fn new(gap: u64) -> Self {
-        Self { gap, open: None, done: OutageSums { outages: 0, late: 0, squares: 0, largest: 0 } }
+    pub fn new(gap: u64) -> Self {
+        Self { gap, open: None, done: OutageSums::default() }
     }
 
     /// Takes into account `releases` late ones in a row, the first of them at `place`.
@@ -152,11 +152,8 @@ impl Joining {
     }
 
     /// The outages that have ended since this was asked last.
-    pub const fn take(&mut self) -> OutageSums {
-        std::mem::replace(
-            &mut self.done,
-            OutageSums { outages: 0, late: 0, squares: 0, largest: 0 },
-        )
+    pub fn take(&mut self) -> OutageSums {
+        std::mem::take(&mut self.done)
     }
 }
 

@@ -437,10 +437,6 @@ impl Recorder {
     }
 
     fn write_exclusions_before(&mut self, due: Instant) -> Result<(), WriteError> {
-        if self.excluded.is_empty() {
-            return Ok(());
-        }
-
         for (exclusion, samples) in self.excluded.over_before(due) {
             self.write_exclusion(exclusion, samples)?;
         }

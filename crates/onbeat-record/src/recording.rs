@@ -32,15 +32,8 @@ pub struct Recording {
 /// them, each between a second and five minutes long, so that a file's size is bounded whatever the
 /// run's. Largest values stand in the file second by second all the same.
 #[must_use]
-pub const fn interval_ns_for(duration_ns: u64) -> u64 {
-    let whole_seconds = duration_ns / 300 / SECOND_NS * SECOND_NS;
-    if whole_seconds < SECOND_NS {
-        SECOND_NS
-    } else if whole_seconds > 300 * SECOND_NS {
-        300 * SECOND_NS
-    } else {
-        whole_seconds
-    }
+pub fn interval_ns_for(duration_ns: u64) -> u64 {
+    (duration_ns / 300 / SECOND_NS).clamp(1, 300) * SECOND_NS
 }
 
 /// The counts of a run so far.

@@ -28,6 +28,12 @@ struct Counted {
     moments: Moments,
 }
 
+impl Counted {
+    fn new(series: Series) -> Self {
+        Self { series, counts: empty_interval(series), moments: Moments::default() }
+    }
+}
+
 /// A sample among the worst of its interval.
 struct Spike {
     lateness_ns: u64,
@@ -77,23 +83,16 @@ pub const PARTS_OF_WAKE_UP: [Series; 3] =
     [Series::InterruptLatency, Series::DispatchLatency, Series::UserReturn];
 
 /// The spike threshold of a usual wake-up latency, and of what cycles usually take beyond their work.
-const fn limit_by(wakeup_ns: u64, excess_ns: u64) -> u64 {
+fn limit_by(wakeup_ns: u64, excess_ns: u64) -> u64 {
     // Ten times the median is far outside the body of any machine seen so far. The floor keeps a
     // quiet machine with a median of 2 µs from calling 20 µs a spike, thousands of times in an hour.
-    let ten_times_ns = wakeup_ns.saturating_mul(10);
-    let floored_ns = if ten_times_ns > LEAST_SPIKE_NS { ten_times_ns } else { LEAST_SPIKE_NS };
-    floored_ns.saturating_add(excess_ns)
+    wakeup_ns.saturating_mul(10).max(LEAST_SPIKE_NS).saturating_add(excess_ns)
 }
 
 impl IntervalTally {
     pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
-        let counted = Series::CYCLE.map(|series| Counted {
-            series,
-            counts: empty_interval(series),
-            moments: Moments::default(),
-        });
         let mut tally = Self {
-            counted: Vec::from(counted),
+            counted: Series::CYCLE.map(Counted::new).into(),
             wakeup: Moments::default(),
             // One more than are kept: a spike is inserted at its place, and then the last one falls
             // off.
@@ -123,12 +122,7 @@ impl IntervalTally {
 
     /// Makes room for series that are counted besides those of every loop.
     pub(super) fn count_also(&mut self, series: &[Series]) {
-        let new = |series: &Series| Counted {
-            series: *series,
-            counts: empty_interval(*series),
-            moments: Moments::default(),
-        };
-        self.counted.extend(series.iter().map(new));
+        self.counted.extend(series.iter().copied().map(Counted::new));
         self.empty();
     }
 

@@ -218,12 +218,10 @@ fn unpacked(text: &str, i: usize, digits: usize) -> Option<u64> {
 
 /// The length of steps for intervals of `interval_ns` and a period, in nanoseconds: whole parts of
 /// an interval, a tenth of it and at most a second, but no less than ten cycles.
-const fn step_ns_for(interval_ns: u64, period_ns: u64) -> u64 {
-    let tenth = interval_ns / STEPS_OF_SHORT_INTERVALS;
-    let wanted = if tenth > SECOND_NS { SECOND_NS } else { tenth };
+fn step_ns_for(interval_ns: u64, period_ns: u64) -> u64 {
+    let wanted = (interval_ns / STEPS_OF_SHORT_INTERVALS).min(SECOND_NS);
     // A step of fewer cycles has no p90 that means anything.
-    let least = LEAST_CYCLES * period_ns;
-    let wanted = if wanted < least { least } else { wanted };
+    let wanted = wanted.max(LEAST_CYCLES * period_ns);
     // An interval that is shorter than ten cycles is one step.
     match interval_ns.checked_div(wanted) {
         Some(parts @ 1..) => interval_ns / parts,
