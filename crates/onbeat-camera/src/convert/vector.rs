@@ -215,6 +215,20 @@ pub(super) mod x86 {
 
     static MASKS: [[[u8; 16]; 3]; 3] = split_masks();
 
+    /// Operations of two vectors, each by its instruction.
+    macro_rules! of_two {
+        ($($operation:ident $instruction:ident,)*) => {
+            $(
+                #[inline(always)]
+                // SAFETY: memory and instructions are the caller's to know; see the trait.
+                unsafe fn $operation(self, other: Self) -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $instruction(self.0, other.0) })
+                }
+            )*
+        };
+    }
+
     macro_rules! vector {
         ($name:ident, $register:ty, $lanes:literal, $load:expr, $load_half:expr, $store:ident, $splat:ident, $low:ident,
          $high:ident, $xor:ident, $mul_high:ident, $mul_low:ident, $add:ident, $add_wrapped:ident, $left:ident, $right:ident,
@@ -247,42 +261,12 @@ pub(super) mod x86 {
                     // SAFETY: as above.
                     Self(unsafe { $splat(word) })
                 }
-                #[inline(always)]
-                unsafe fn low(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $low(self.0, other.0) })
+                of_two! {
+                    low $low, high $high, xor $xor, mul_high $mul_high, mul_low $mul_low, add $add,
+                    add_wrapped $add_wrapped, pack $pack,
                 }
                 #[inline(always)]
-                unsafe fn high(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $high(self.0, other.0) })
-                }
-                #[inline(always)]
-                unsafe fn xor(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $xor(self.0, other.0) })
-                }
-                #[inline(always)]
-                unsafe fn mul_high(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $mul_high(self.0, other.0) })
-                }
-                #[inline(always)]
-                unsafe fn mul_low(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $mul_low(self.0, other.0) })
-                }
-                #[inline(always)]
-                unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $add(self.0, other.0) })
-                }
-                #[inline(always)]
-                unsafe fn add_wrapped(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $add_wrapped(self.0, other.0) })
-                }
-                #[inline(always)]
+                // SAFETY: memory and instructions are the caller's to know; see the trait.
                 unsafe fn left_7(self) -> Self {
                     // SAFETY: as above.
                     Self(unsafe { $left::<7>(self.0) })
@@ -296,11 +280,6 @@ pub(super) mod x86 {
                 unsafe fn right_8(self) -> Self {
                     // SAFETY: as above.
                     Self(unsafe { $right_unsigned::<8>(self.0) })
-                }
-                #[inline(always)]
-                unsafe fn pack(self, other: Self) -> Self {
-                    // SAFETY: as above.
-                    Self(unsafe { $pack(self.0, other.0) })
                 }
                 #[inline(always)]
                 unsafe fn split(of: [Self; 3]) -> [Self; 3] {
