@@ -6,7 +6,7 @@ use onbeat_rt::{Flags, Sample};
 
 use super::histogram::{IntervalCounts, LONGEST_NS, empty_interval};
 use super::moments::Moments;
-use super::note::{CauseCount, CulpritCount, Interval, SpikeNote};
+use super::note::{CauseCount, CulpritCount, Interval, Note, SpikeNote};
 use super::outages::{Watch, WatchTally};
 use super::recording::SpikeLimit;
 use super::run_writer::{RunWriter, WriteError};
@@ -370,7 +370,7 @@ impl IntervalTally {
         let last = self.now.1;
         self.interval.late = self.watches.iter_mut().map(|watch| watch.take(first, last)).collect();
         let block = self.interval.block;
-        writer.note(&super::note::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
+        writer.note(&Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
         self.interval.block = block;
         self.write_spikes(writer)?;
         self.empty();
@@ -398,11 +398,9 @@ impl IntervalTally {
                 self.latest.pop_front();
             }
             self.latest.push_back(note.clone());
-            writer.note(&super::note::Note::Spike(note))?;
+            writer.note(&Note::Spike(note))?;
             if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
-                writer.note(&super::note::Note::Window(Box::new(WindowNote::new(
-                    block, index, window,
-                ))))?;
+                writer.note(&Note::Window(Box::new(WindowNote::new(block, index, window))))?;
             }
         }
 

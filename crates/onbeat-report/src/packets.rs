@@ -10,6 +10,11 @@ use onbeat_record::{DevicePackets, InterfaceDrops, PacketAccount, RunFile, Serie
 
 /// Devices of a table; the others are summed up in its last row.
 const MOST_ROWS: usize = 40;
+/// The columns of a device's figures: times, fates, and further answers with their order.
+const HEADS: [&str; 10] =
+    ["min", "p50", "p99", "max", "answered", "late", "lost", "not sent", "twice", "reordered"];
+/// Those of times and fates.
+const FATES: usize = 8;
 /// The parts of a round trip, in the order of time.
 const PARTS: [Series; 4] =
     [Series::SendPath, Series::NetworkTime, Series::DeviceTime, Series::ReceivePath];
@@ -157,64 +162,33 @@ pub fn table(account: &PacketAccount, letters: Letters) -> Option<Table> {
     }
 
     // The sentence says that there are none.
-    let extent = if all.duplicates + all.reordered == 0 {
-        DeviceColumns::Fates
-    } else {
-        DeviceColumns::AndOrder
-    };
+    let is_in_order = all.duplicates + all.reordered == 0;
+    let columns = if is_in_order { FATES } else { HEADS.len() };
     let (shown, others) = account.devices.split_at(account.devices.len().min(MOST_ROWS));
     let named = |(number, device): (usize, &DevicePackets)| {
-        row(&format!("{number} {}", device.address), device, extent)
+        row(&format!("{number} {}", device.address), device, columns)
     };
     let mut rows: Vec<Row> = shown.iter().enumerate().map(named).collect();
     if !others.is_empty() {
-        rows.push(row(&format!("{} others", others.len()), &sum(others), extent));
+        rows.push(row(&format!("{} others", others.len()), &sum(others), columns));
     }
-    rows.push(Row { begins_group: true, ..row("all", &all, extent) });
+    rows.push(Row { begins_group: true, ..row("all", &all, columns) });
 
-    let heads =
-        ["min", "p50", "p99", "max", "answered", "late", "lost", "not sent", "twice", "reordered"];
-    let heads = &heads[..extent.count()];
+    let order = "twice: further answers to a packet; reordered: answered after a later packet";
+    let heads = HEADS.into_iter().take(columns).map(Column::figures);
     Some(Table {
         title: format!("Round trips by device, {}", letters.microseconds()),
-        columns: [Column::words("device")]
-            .into_iter()
-            .chain(heads.iter().map(|head| Column::figures(*head)))
-            .collect(),
+        columns: [Column::words("device")].into_iter().chain(heads).collect(),
         rows,
-        legend: match extent {
-            DeviceColumns::Fates => Vec::new(),
-            DeviceColumns::AndOrder => vec![
-                "twice: further answers to a packet; reordered: answered after a later packet"
-                    .to_owned(),
-            ],
-        },
+        legend: if is_in_order { Vec::new() } else { vec![order.to_owned()] },
     })
 }
 
-/// Which columns the table of devices has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeviceColumns {
-    /// Times and fates.
-    Fates,
-    /// Further answers and their order as well.
-    AndOrder,
-}
-
-impl DeviceColumns {
-    const fn count(self) -> usize {
-        match self {
-            Self::Fates => 8,
-            Self::AndOrder => 10,
-        }
-    }
-}
-
-fn row(name: &str, of: &DevicePackets, extent: DeviceColumns) -> Row {
+fn row(name: &str, of: &DevicePackets, columns: usize) -> Row {
     let us = |ns: u64| if ns == 0 { "-".to_owned() } else { fixed(ns as f64 / 1e3, 1) };
     let times = [of.min_ns, of.p50_ns, of.p99_ns, of.max_ns].map(us);
     let counts = [of.answered, of.late, of.lost, of.unsent, of.duplicates, of.reordered].map(count);
-    let figures = times.into_iter().chain(counts).take(extent.count());
+    let figures = times.into_iter().chain(counts).take(columns);
     let entries = [name.to_owned()].into_iter().chain(figures);
     Row::new(entries)
 }

@@ -215,13 +215,11 @@ impl Worth {
     pub fn in_short(&self) -> String {
         let Self { percentile, .. } = self;
         if !self.is_visible() {
-            let low = ratio(self.low);
-            let high = ratio(self.high);
+            let (low, high) = (ratio(self.low), ratio(self.high));
             return format!("undecided: {percentile} (x {low} to x {high})");
         }
 
-        let times = self.times();
-        format!("{percentile} {times}")
+        format!("{percentile} {}", self.times())
     }
 
     /// Returns the result as a sentence, with the tuning's name and both figures.
@@ -231,8 +229,7 @@ impl Worth {
         let series = self.series.words();
         let [without, with] = [self.without_ns, self.with_ns].map(|ns| time(ns, Letters::Ascii));
         if !self.is_visible() {
-            let low = ratio(self.low);
-            let high = ratio(self.high);
+            let (low, high) = (ratio(self.low), ratio(self.high));
             return format!(
                 "{name}: undecided: {percentile} {series} {without} -> {with}, but the interval (x {low} to x {high}) includes 1; \
                  run longer"

@@ -121,27 +121,23 @@ fn ask(url: &Url, place: &str, authorization: Option<&str>) -> Result<Answer, So
         }
     }
     let Some(mut stream) = connected else { return Err(unreachable(failure)) };
-    let lost = |why: io::Error| SourceError::Disconnected {
-        place: place.to_owned(),
-        why: words(&why, PATIENCE),
-    };
-    stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(lost(place))?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(lost(place))?;
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
     let with = authorization.map_or(String::new(), |it| format!("Authorization: {it}\r\n"));
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: onbeat\r\nAccept: */*\r\nConnection: close\r\n{with}\r\n",
         &url[url::Position::BeforeHost..url::Position::AfterPort]
     );
-    stream.write_all(request.as_bytes()).map_err(lost)?;
+    stream.write_all(request.as_bytes()).map_err(lost(place))?;
     read_head(stream, place)
 }
 
+fn lost(place: &str) -> impl Fn(io::Error) -> SourceError {
+    move |why| SourceError::Disconnected { place: place.to_owned(), why: words(&why, PATIENCE) }
+}
+
 fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
-    let lost = |why: io::Error| SourceError::Disconnected {
-        place: place.to_owned(),
-        why: words(&why, PATIENCE),
-    };
     let no_stream =
         |why: &str| SourceError::NoStream { place: place.to_owned(), why: why.to_owned() };
     let mut rest = BufReader::with_capacity(256 << 10, stream);
@@ -151,7 +147,7 @@ fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
             return Err(no_stream("the head of its answer has over 16 KiB"));
         }
         let mut byte = [0];
-        rest.read_exact(&mut byte).map_err(lost)?;
+        rest.read_exact(&mut byte).map_err(lost(place))?;
         head.push(byte[0]);
     }
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];

@@ -458,7 +458,8 @@ impl CyclictestText {
     }
 }
 
-fn label(thread: u32, several: bool) -> String {
+/// The name of a thread by its number, which is not that of a CPU.
+pub(super) fn label(thread: u32, several: bool) -> String {
     if several { format!("thread {thread}") } else { String::new() }
 }
 

@@ -11,6 +11,7 @@ use std::io::{BufRead, Seek, SeekFrom};
 
 use serde::Deserialize;
 
+use super::cyclictest::label;
 use super::error::Error;
 use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, each_line};
@@ -140,11 +141,6 @@ fn described(mut streams: Vec<Stream>) -> Result<Vec<Stream>, Error> {
     }
 
     Ok(streams)
-}
-
-fn label(thread: u32, several: bool) -> String {
-    // It numbers its threads: with -a the first one is on any CPU.
-    if several { format!("thread {thread}") } else { String::new() }
 }
 
 fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
