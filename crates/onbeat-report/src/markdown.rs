@@ -13,7 +13,7 @@ use super::remedies::remedy;
 use super::sentences::cautions;
 use super::spikes;
 use super::summary::Summary;
-use super::table::{Column, Entry, Mark, Row, Table};
+use super::table::{Align, Column, Entry, Mark, Row, Table};
 use super::tables;
 use super::units::{Letters, capital, spoken, under};
 use super::verdict::Outcome;
@@ -132,8 +132,8 @@ fn lines_of(table: &Table) -> String {
     let mut text = format!("**{}**\n\n", prose(&capital(&table.title)));
     text.push_str(&line(table.columns.iter().map(|column| escaped(&column.header)).collect()));
     let rule = |column: &Column| match column.align {
-        super::table::Align::Left => "---".to_owned(),
-        super::table::Align::Right => "---:".to_owned(),
+        Align::Left => "---".to_owned(),
+        Align::Right => "---:".to_owned(),
     };
     text.push_str(&line(table.columns.iter().map(rule).collect()));
     for row in &table.rows {
@@ -216,19 +216,15 @@ fn top_causes(summary: &Summary) -> String {
 
 /// What was wrong on the bus and with the robot.
 fn alarms(summary: &Summary) -> String {
-    let incidents = summary.cells.iter().filter_map(|cell| cell.events.as_ref());
-    let mut text = String::new();
-    for incident in incidents.flat_map(|events| &events.incidents) {
-        text.push_str(&format!("* {}\n", escaped(incident)));
-    }
+    let events = summary.cells.iter().filter_map(|cell| cell.events.as_ref());
+    let incidents = events.flat_map(|events| &events.incidents);
+    let text: String = incidents.map(|what| format!("* {}\n", escaped(what))).collect();
     if text.is_empty() { text } else { format!("**Bus and robot**\n\n{text}\n") }
 }
 
 fn notes(summary: &Summary) -> String {
-    let mut text = String::new();
-    for caution in cautions(summary) {
-        text.push_str(&format!("> {}\n>\n", prose(&unicode(&caution))));
-    }
+    let line = |caution: &String| format!("> {}\n>\n", prose(&unicode(caution)));
+    let text: String = cautions(summary).iter().map(line).collect();
     if text.is_empty() { text } else { format!("{}\n\n", text.trim_end_matches("\n>\n")) }
 }
 

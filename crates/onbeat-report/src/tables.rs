@@ -305,24 +305,16 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
 #[must_use]
 pub fn ladder(grants: &[Grant]) -> Table {
     let row = |grant: &Grant| {
-        let granted = if grant.granted {
-            Entry::marked("yes", Mark::Good)
-        } else {
-            Entry::marked("no", Mark::Bad)
-        };
-        Row {
-            entries: vec![grant.what.as_str().into(), grant.wanted.as_str().into(), granted],
-            begins_group: false,
-        }
+        let (word, mark) = if grant.granted { ("yes", Mark::Good) } else { ("no", Mark::Bad) };
+        let granted = Entry::marked(word, mark);
+        let entries = vec![grant.what.as_str().into(), grant.wanted.as_str().into(), granted];
+        Row { entries, begins_group: false }
     };
 
     let mut legend = Vec::new();
     for grant in grants.iter().filter(|grant| !grant.granted) {
-        legend.push(format!(
-            "{}: {}",
-            grant.what,
-            grant.why_not.as_deref().unwrap_or("no reason given")
-        ));
+        let why = grant.why_not.as_deref().unwrap_or("no reason given");
+        legend.push(format!("{}: {why}", grant.what));
         legend.extend(grant.costs.iter().map(|costs| format!("  effect: {costs}")));
         legend.extend(grant.remedy.iter().map(|remedy| format!("  to grant it: {remedy}")));
     }
