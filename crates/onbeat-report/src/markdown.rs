@@ -166,19 +166,13 @@ fn first_table(summary: &Summary) -> String {
         (false, load) => format!("{} {}", cell.tuning, under(load)),
     };
     table.columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
-    let mut is_marked = false;
     for row in summary.first_rows(Letters::Unicode) {
         let mut entries = vec![Entry::from(row.name)];
-        for figure in row.figures {
-            is_marked |= !figure.supported;
-            let text = if figure.supported { figure.text } else { format!("~{}", figure.text) };
-            entries.push(text.into());
-        }
+        let figures = row.figures.into_iter();
+        entries.extend(figures.map(|of| Entry::estimate(of.text, of.supported)));
         table.rows.push(Row { entries, begins_group: false });
     }
-    if is_marked {
-        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
-    }
+    table.explain_unsupported();
     lines_of(&table)
 }
 
