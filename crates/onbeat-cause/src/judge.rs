@@ -228,7 +228,7 @@ impl<'w> Judge<'w> {
         let mut pieces = Vec::new();
         for slice in self.timeline.between(cpu, part.from, part.to) {
             let judgement = match span.state {
-                LoopState::Running => self.while_running(&slice, part.kind),
+                LoopState::Running => self.while_running(&slice, span, part),
                 LoopState::Asleep => self.while_sleeping(&slice, span, part.kind, cpu),
                 LoopState::Ready => {
                     // Idle time adds up over a span: a CPU that goes in and out of a shallow state
@@ -258,7 +258,7 @@ impl<'w> Judge<'w> {
         pieces
     }
 
-    fn while_running(&self, slice: &Slice, part: ExpectedActivity) -> Judgement {
+    fn while_running(&self, slice: &Slice, span: &LoopSpan, part: &SpikePart) -> Judgement {
         // Interrupts come first: whatever thread the slice belongs to, it was not running while the
         // handler did.
         if let Some(interrupted) = self.interrupted(slice) {
@@ -273,7 +273,9 @@ impl<'w> Judge<'w> {
         let sleeping_since = self.armed.map(|armed| armed.at).or(self.facts.entered_sleep);
         match slice.doing {
             CpuActivity::Unknown => Judgement::new(CauseKind::Unexplained),
-            _ if part != ExpectedActivity::WakeUp => Judgement::own_work(),
+            _ if part.kind != ExpectedActivity::WakeUp => {
+                Judgement::own_work().with_remark(self.call_at_the_end(span, part))
+            }
             // Before it set its timer, the loop was still at its work of the cycle before, and late
             // by itself.
             _ if sleeping_since.is_none_or(|since| slice.from < since) => {
@@ -281,6 +283,18 @@ impl<'w> Judge<'w> {
             }
             _ => Judgement::new(CauseKind::WakeUpPath),
         }
+    }
+
+    /// Returns the system call in which the loop ended this stretch of its work asleep, in words:
+    /// when it entered the call is not recorded.
+    fn call_at_the_end(&self, span: &LoopSpan, part: &SpikePart) -> Option<String> {
+        // A stretch that outlasts its part ends in the wait for the next cycle.
+        let ends_inside = span.to <= part.to;
+        let sleep = self.sleeps().find(|sleep| ends_inside && sleep.from == span.to)?;
+        let call = syscall_name(self.own_leaving(sleep)?.prev_syscall?);
+        Some(format!(
+            "the thread had its CPU and nothing interrupted it; it then slept in {call}, whose own time until then is part of this"
+        ))
     }
 
     /// Judges a slice in which the loop slept, in its wait or in its own work.

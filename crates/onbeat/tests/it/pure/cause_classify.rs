@@ -207,6 +207,31 @@ fn waits(call: i64, waker: u32) -> World {
 }
 
 #[test]
+fn work_that_ended_asleep_in_a_call_says_so_and_other_work_does_not() {
+    // Of 895 us the loop slept for the last hundred but five.
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 895);
+    world.switch(1800, looper(), 2, dd());
+    let reading = world.reading(1800, 0);
+    (reading.prev, reading.next, reading.prev_syscall) = (LOOP, 7, Some(libc::SYS_pwrite64));
+    world.on(0, 1895, 7, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.switch(1900, dd(), 0, looper());
+    let evidence = &world.explained().main().unwrap().evidence;
+    assert!(
+        evidence.contains("it then slept in pwrite64, whose own time until then"),
+        "{evidence}"
+    );
+
+    let alone = World::asleep_beside(idle())
+        .timer_interrupt(1001, 5)
+        .loop_runs(1008, idle())
+        .worked(100, 900)
+        .explained();
+    let evidence = &alone.main().unwrap().evidence;
+    assert!(evidence.ends_with("the thread had its CPU and nothing interrupted it"), "{evidence}");
+}
+
+#[test]
 fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
     let holder = thread(31, 120, "reader");
     let mut world = waits(libc::SYS_futex, 31);
