@@ -92,40 +92,32 @@ impl<'c> TurnsConductor<'c> {
         dir: &Path,
         conditions: Conditions<'c>,
     ) -> Result<Self, MeasurementError> {
-        let files = plan.file_names().into_iter().map(|name| dir.join(name));
-        let slot = |(load, path)| LoadSlot {
-            load,
-            path,
-            run: None,
-            past: None,
-            blocks: 0,
-            is_noted: false,
-        };
-        let mut slots: Vec<LoadSlot<'c>> = plan.loads.iter().zip(files).map(slot).collect();
         let origin = Origin::now();
-        let (file, tuning, left) = match unfinished {
+        let (file, tuning, pasts) = match unfinished {
             None => {
-                let header = plan.header(origin.unix_s);
-                let file = SharedFile::create(dir, origin, &header)?;
-                (file, None, vec![plan.releases; plan.loads.len()])
+                let file = SharedFile::create(dir, origin, &plan.header(origin.unix_s))?;
+                (file, None, plan.loads.iter().map(|_| None).collect())
             }
             Some(unfinished) => {
                 unfinished.check(plan)?;
-                let left = unfinished.left(plan);
                 let UnfinishedTurns { bench, tuning, pasts } = unfinished;
                 let last_t = pasts.iter().flatten().map(|past| past.last_t).fold(0.0, f64::max);
-                for (slot, past) in slots.iter_mut().zip(pasts) {
-                    slot.blocks = past.as_ref().map_or(0, |past| past.next_block);
-                    slot.is_noted = past.is_some();
-                    slot.past = past;
-                }
-
                 let mut file = SharedFile::resume(bench, last_t, origin)?;
                 file.note_resume()?;
-                (file, Some(tuning), left)
+                (file, Some(tuning), pasts)
             }
         };
 
+        let left = plan.left(&pasts);
+        let slot = |((load, name), past): ((&'c Load, String), Option<Past>)| LoadSlot {
+            load,
+            path: dir.join(name),
+            run: None,
+            blocks: past.as_ref().map_or(0, |past| past.next_block),
+            is_noted: past.is_some(),
+            past,
+        };
+        let slots = plan.loads.iter().zip(plan.file_names()).zip(pasts).map(slot).collect();
         let (explainer, evidence) = causes::open(&plan.setting);
         Ok(Self {
             shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
-use onbeat_record::{Cell, FindingNote, Header, LimitNote, SweepNote};
+use onbeat_record::run_dir::releases_left;
+use onbeat_record::{Cell, EndReason, FindingNote, Header, LimitNote, Past, SweepNote};
 
 /// What is measured, under which loads, and for how long.
 #[derive(Clone, Debug)]
@@ -100,6 +101,17 @@ impl TurnsPlan {
 
         let has_end = left.iter().all(|left| *left < u64::MAX);
         has_end.then(|| self.loads.iter().zip(left).map(of).sum())
+    }
+
+    /// Returns the releases that each load has left, after what it has measured.
+    pub(super) fn left(&self, pasts: &[Option<Past>]) -> Vec<u64> {
+        let left = |past: &Option<Past>| match past {
+            None => self.releases,
+            // A probe that is complete ends before its releases do.
+            Some(past) if past.ended.is_some_and(|reason| reason != EndReason::Asked) => 0,
+            Some(past) => releases_left(past, self.releases),
+        };
+        pasts.iter().map(left).collect()
     }
 
     /// Returns the time of a number of releases, in seconds.

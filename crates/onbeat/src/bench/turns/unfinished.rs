@@ -7,7 +7,7 @@ use crate::bench::shared_file::past_of;
 use crate::probe::RunError;
 use crate::probe::resume::OtherRun;
 use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{EndReason, Past, RunFile, RunFileError};
+use onbeat_record::{Past, RunFile, RunFileError};
 
 /// An unfinished measurement under several loads. Its files are locked: no other process writes
 /// them.
@@ -46,14 +46,7 @@ impl UnfinishedTurns {
     /// Returns the releases that each load has left.
     #[must_use]
     pub fn left(&self, plan: &TurnsPlan) -> Vec<u64> {
-        let left = |past: &Option<Past>| match past {
-            None => plan.releases,
-            // A probe that is complete ends before its releases do.
-            Some(past) if past.ended.is_some_and(|reason| reason != EndReason::Asked) => 0,
-            Some(_) if plan.releases == u64::MAX => u64::MAX,
-            Some(past) => plan.releases.saturating_sub(past.account.slots),
-        };
-        self.pasts.iter().map(left).collect()
+        plan.left(&self.pasts)
     }
 
     /// Returns whether it was cut off rather than ended.
