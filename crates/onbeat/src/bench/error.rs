@@ -26,11 +26,8 @@ pub enum BenchError {
         name: String,
     },
     /// Every cell was refused: nothing can be measured.
-    #[error("no cell is permitted to run; {reasons}")]
-    NonePermitted {
-        /// Tunings and why each is refused.
-        reasons: String,
-    },
+    #[error("no cell is permitted to run; {0}")]
+    NonePermitted(String),
     /// The bench would be resumed under other conditions than it began.
     #[error(transparent)]
     OtherRun(#[from] OtherRun),

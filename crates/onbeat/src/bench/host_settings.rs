@@ -98,13 +98,10 @@ pub enum SettingRefusal {
     },
     /// It takes a reboot.
     #[error(
-        "{name} takes a reboot and cannot take turns: run `onbeat bench`, then `onbeat tune persist {name}`, \
+        "{0} takes a reboot and cannot take turns: run `onbeat bench`, then `onbeat tune persist {0}`, \
          restart the machine, run `onbeat bench` again, and compare the two with `onbeat compare`"
     )]
-    Reboot {
-        /// The name in the tuning.
-        name: String,
-    },
+    Reboot(String),
     /// Nothing of it can be changed by a program.
     #[error("{name} cannot be measured in turns: {because}")]
     ByHand {
@@ -287,7 +284,7 @@ impl HostSetting {
         let name = self.name.clone();
         match (self.left_out.first(), self.plan.left_out.first()) {
             (Some(because), _) if because.ends_with("takes a reboot") => {
-                SettingRefusal::Reboot { name }
+                SettingRefusal::Reboot(name)
             }
             (Some(because), _) => SettingRefusal::ByHand { name, because: because.clone() },
             (None, Some(left)) => SettingRefusal::ByHand { name, because: left.because.clone() },

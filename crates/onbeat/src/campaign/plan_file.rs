@@ -48,12 +48,9 @@ pub enum PlanFileError {
     #[error(
         "{} cannot be resumed: it has no plan.json beside its run files, so it was lost or a version of onbeat that kept none began it; \
          start a new one without --resume",
-        dir.display()
+        .0.display()
     )]
-    Older {
-        /// The directory of the run.
-        dir: PathBuf,
-    },
+    Older(PathBuf),
     /// The plan is damaged, or of a version that plans otherwise.
     #[error(
         "{} cannot be resumed: its {PLAN_FILE} is not a plan of this version of onbeat ({reason}); \
@@ -103,7 +100,7 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
         let text = match opening.text(&path) {
             Ok(text) => text,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                return Err(PlanFileError::Older { dir: dir.to_owned() });
+                return Err(PlanFileError::Older(dir.to_owned()));
             }
             Err(why) => return Err(StoreError::reading(&path)(why).into()),
         };

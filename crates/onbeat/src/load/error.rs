@@ -9,12 +9,9 @@ pub enum Error {
     /// The process cannot lead a session of its own, which is needed to find all processes of the
     /// load.
     #[error(
-        "cannot lead a session of its own: {why}; start the load as a child that does not lead a process group"
+        "cannot lead a session of its own: {0}; start the load as a child that does not lead a process group"
     )]
-    Session {
-        /// The kernel's error.
-        why: std::io::Error,
-    },
+    Session(std::io::Error),
     /// `/proc` does not show this process.
     #[error(
         "/proc does not show this process; mount /proc, because a load must find its processes"

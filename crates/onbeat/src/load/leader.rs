@@ -88,7 +88,7 @@ fn lead_session() -> Result<(), Error> {
         let _ = setpgid(None, Pid::from_raw(parent.group));
     }
 
-    setsid().map(|_| ()).map_err(|why| Error::Session { why: why.into() })
+    setsid().map(|_| ()).map_err(|why| Error::Session(why.into()))
 }
 
 fn catch(signal: libc::c_int) -> Result<(), Error> {

@@ -22,7 +22,7 @@ impl FromStr for Load {
             };
 
             match piece.trim() {
-                "" => return Err(LoadError::Empty { typed: text.to_owned() }),
+                "" => return Err(LoadError::Empty(text.to_owned())),
                 "idle" => idle = true,
                 piece => parts.push(part(piece)?),
             }
@@ -58,8 +58,9 @@ fn part(piece: &str) -> Result<LoadPart, LoadError> {
         ("network", _) => LoadPart::Network,
         ("memory", _) => LoadPart::Memory,
         ("walk", _) => LoadPart::Walk,
-        ("stress-ng", _) => return Err(LoadError::nothing("stress-ng", "--cpu 2 --io 1")),
-        ("run", _) => return Err(LoadError::nothing("run", "make -j4")),
+        // Refused with an example of what stands behind the colon.
+        ("stress-ng", _) => return Ok(LoadPart::StressNg(String::new())),
+        ("run", _) => return Ok(LoadPart::Run(String::new())),
         _ => return unknown(piece),
     };
 
@@ -75,14 +76,14 @@ fn percent(share: &str) -> Result<LoadPart, LoadError> {
     let number = share.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
     match number {
         Some(percent @ 1..=100) => Ok(LoadPart::Cpu { percent }),
-        _ => Err(LoadError::Share { typed: share.to_owned() }),
+        _ => Err(LoadError::Share(share.to_owned())),
     }
 }
 
 fn number_of_groups(groups: &str) -> Result<LoadPart, LoadError> {
     match groups.parse() {
         Ok(groups @ 1..=MOST_GROUPS) => Ok(LoadPart::Sched { groups }),
-        _ => Err(LoadError::Groups { typed: groups.to_owned() }),
+        _ => Err(LoadError::Groups(groups.to_owned())),
     }
 }
 

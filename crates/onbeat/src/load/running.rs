@@ -88,12 +88,9 @@ pub enum RunningError {
     Failed(String),
     /// The listening thread could not be started.
     #[error(
-        "cannot start the thread that reads its messages: {why}; the limit of threads (ulimit -u) may be reached"
+        "cannot start the thread that reads its messages: {0}; the limit of threads (ulimit -u) may be reached"
     )]
-    Thread {
-        /// The system's answer.
-        why: std::io::Error,
-    },
+    Thread(std::io::Error),
     /// The load was silent for too long, and was killed.
     #[error(
         "the load was silent for {seconds} s, as one that is too heavy for this machine, and was killed (processes: {killed})"
@@ -105,11 +102,8 @@ pub enum RunningError {
         killed: usize,
     },
     /// The carrier ended without a report, and its remaining processes were killed.
-    #[error("the load's process ended without a report; remaining processes killed: {killed}")]
-    Lost {
-        /// Number of killed processes.
-        killed: usize,
-    },
+    #[error("the load's process ended without a report; remaining processes killed: {0}")]
+    Lost(usize),
 }
 
 /// A load that runs in a separate process. Dropping it ends the load.
@@ -137,8 +131,7 @@ impl RunningLoad {
         let program = carrier.get_program().to_string_lossy().into_owned();
         let failed = |why| RunningError::Spawn { program: program.clone(), why };
         let (output, writer) = std::io::pipe().map_err(failed)?;
-        let messages = json_lines::receive("onbeat-listen", output)
-            .map_err(|why| RunningError::Thread { why })?;
+        let messages = json_lines::receive("onbeat-listen", output).map_err(RunningError::Thread)?;
         carrier.stdin(Stdio::piped()).stdout(writer);
         let mut child = carrier.spawn().map_err(failed)?;
         // The command holds the other end of the pipe open.
@@ -194,7 +187,7 @@ impl RunningLoad {
         match message {
             LoadMessage::Report(report) => Ok((report, std::mem::take(&mut self.events))),
             LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
-            LoadMessage::Event(_) => Err(RunningError::Lost { killed: 0 }),
+            LoadMessage::Event(_) => Err(RunningError::Lost(0)),
         }
     }
 
@@ -222,7 +215,7 @@ impl RunningLoad {
                     });
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(RunningError::Lost { killed: self.kill() });
+                    return Err(RunningError::Lost(self.kill()));
                 }
             }
         }

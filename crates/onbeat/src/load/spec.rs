@@ -128,20 +128,14 @@ pub enum LoadError {
     },
     /// The share is not 1% to 100%.
     #[error(
-        "\"{typed}\" is not a valid share of a CPU: write a whole number from 1% to 100%, for example cpu=50%"
+        "\"{0}\" is not a valid share of a CPU: write a whole number from 1% to 100%, for example cpu=50%"
     )]
-    Share {
-        /// What was typed.
-        typed: String,
-    },
+    Share(String),
     /// The number of groups is not 1 to 1000.
     #[error(
-        "\"{typed}\" is not a valid number of groups: write a whole number from 1 to 1000, for example sched=20"
+        "\"{0}\" is not a valid number of groups: write a whole number from 1 to 1000, for example sched=20"
     )]
-    Groups {
-        /// What was typed.
-        typed: String,
-    },
+    Groups(String),
     /// The load takes no value.
     #[error("{name} takes no value, but \"{value}\" was given; write {name} alone")]
     TakesNoValue {
@@ -154,39 +148,24 @@ pub enum LoadError {
     #[error("{name}: needs a command or arguments after the colon, for example {name}:{example}")]
     Nothing {
         /// The load.
-        name: String,
+        name: &'static str,
         /// An example that works.
-        example: String,
+        example: &'static str,
     },
     /// The arguments of stress-ng contain a `+`, which would begin another part.
     #[error(
-        "the arguments \"{arguments}\" of stress-ng contain a +, which begins the next part; write run:stress-ng {arguments}"
+        "the arguments \"{0}\" of stress-ng contain a +, which begins the next part; write run:stress-ng {0}"
     )]
-    Plus {
-        /// The arguments.
-        arguments: String,
-    },
+    Plus(String),
     /// The same part occurs twice.
-    #[error("{name} occurs twice; name each part once, for example cpu=50%+disk")]
-    Twice {
-        /// The part.
-        name: String,
-    },
+    #[error("{0} occurs twice; name each part once, for example cpu=50%+disk")]
+    Twice(&'static str),
     /// `idle` is combined with another part.
     #[error("idle cannot be combined with other loads: remove it, or the others")]
     IdleNotAlone,
     /// The text is empty, or has nothing between two `+`.
-    #[error("a load is missing in \"{typed}\"; write idle for none")]
-    Empty {
-        /// What was typed.
-        typed: String,
-    },
-}
-
-impl LoadError {
-    pub(super) fn nothing(name: &str, example: &str) -> Self {
-        Self::Nothing { name: name.to_owned(), example: example.to_owned() }
-    }
+    #[error("a load is missing in \"{0}\"; write idle for none")]
+    Empty(String),
 }
 
 impl Load {
@@ -201,7 +180,7 @@ impl Load {
         for (index, part) in parts.iter().enumerate() {
             part.check()?;
             if parts[..index].iter().any(|earlier| earlier.name() == part.name()) {
-                return Err(LoadError::Twice { name: part.name().to_owned() });
+                return Err(LoadError::Twice(part.name()));
             }
         }
 
@@ -305,19 +284,19 @@ impl LoadPart {
     fn check(&self) -> Result<(), LoadError> {
         match self {
             Self::Cpu { percent } if !(1..=100).contains(percent) => {
-                Err(LoadError::Share { typed: format!("{percent}%") })
+                Err(LoadError::Share(format!("{percent}%")))
             }
             Self::Sched { groups } if !(1..=MOST_GROUPS).contains(groups) => {
-                Err(LoadError::Groups { typed: groups.to_string() })
+                Err(LoadError::Groups(groups.to_string()))
             }
             Self::StressNg(arguments) if arguments.trim() != arguments || arguments.is_empty() => {
-                Err(LoadError::nothing("stress-ng", "--cpu 2 --io 1"))
+                Err(LoadError::Nothing { name: self.name(), example: "--cpu 2 --io 1" })
             }
             Self::StressNg(arguments) if arguments.contains('+') => {
-                Err(LoadError::Plus { arguments: arguments.clone() })
+                Err(LoadError::Plus(arguments.clone()))
             }
             Self::Run(command) if command.trim() != command || command.is_empty() => {
-                Err(LoadError::nothing("run", "make -j4"))
+                Err(LoadError::Nothing { name: self.name(), example: "make -j4" })
             }
             _ => Ok(()),
         }

@@ -41,7 +41,7 @@ impl BenchConductor<'_> {
             self.slots.iter().filter_map(CellSlot::not_permitted).collect();
         let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
         if running == 0 && self.resumed.is_none() {
-            return Err(BenchError::NonePermitted { reasons: reasons(&not_permitted) });
+            return Err(BenchError::NonePermitted(reasons(&not_permitted)));
         }
         let schedule = match &self.resumed {
             None => self.begun(schedule, &not_permitted)?,
