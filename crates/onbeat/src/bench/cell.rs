@@ -22,7 +22,7 @@ use super::cell_start::CellStart;
 use crate::json_lines;
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Interruptions, Run, RunError, SpikeExplainer};
-use onbeat_cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
+use onbeat_cause::{Explanation, KeptWindow, LoopThread, SpikeFacts};
 use onbeat_host::thread::Grant;
 use onbeat_record::Progress;
 
@@ -251,10 +251,6 @@ impl SpikeExplainer for BenchExplainer {
         self.replies.send(&CellReply::Loop(thread));
     }
 
-    fn keep_watch(&mut self) {
-        // The bench does, for all its cells.
-    }
-
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
         self.replies.send(&CellReply::Late(*facts));
         // The end of the requests ends this too.
@@ -264,11 +260,6 @@ impl SpikeExplainer for BenchExplainer {
     fn window(&mut self) -> Option<KeptWindow> {
         self.replies.send(&CellReply::Around);
         self.windows.recv().ok().flatten()
-    }
-
-    fn cost(&self) -> Cost {
-        // It is the cost of the bench, and stands in the bench's own file.
-        Cost::default()
     }
 }
 

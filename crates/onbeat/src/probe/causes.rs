@@ -20,15 +20,21 @@ use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 pub trait SpikeExplainer {
     /// Follows the thread of a loop, before its first cycle.
     fn follow(&mut self, thread: LoopThread);
-    /// Keeps the recorded events fresh; called before each look into the ring.
-    fn keep_watch(&mut self);
+    /// Keeps the recorded events fresh, where this process records them; called before each look
+    /// into the ring.
+    fn keep_watch(&mut self) {}
     /// Explains why a cycle was late; `None` when no explanation is available any more.
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation>;
     /// Returns the events around the cycle that was explained last, for the run file; `None` when
     /// there are none.
-    fn window(&mut self) -> Option<KeptWindow>;
-    /// Returns what explaining has cost this process so far.
-    fn cost(&self) -> Cost;
+    fn window(&mut self) -> Option<KeptWindow> {
+        None
+    }
+    /// Returns what explaining has cost this process so far; nothing where another process records
+    /// and explains, in whose file it stands.
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
     /// Returns the events of the loop as they are recorded, so that nothing is recorded twice;
     /// `None` where they are not in the memory of this process.
     fn stream(&self) -> Option<PathStream> {
@@ -96,18 +102,8 @@ impl SpikeExplainer for OneOfSeveral {
         }
     }
 
-    fn keep_watch(&mut self) {}
-
     fn explain(&mut self, _: &SpikeFacts) -> Option<Explanation> {
         None
-    }
-
-    fn window(&mut self) -> Option<KeptWindow> {
-        None
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 
     fn splitter(&self) -> Result<WakeUpSplitter, String> {
@@ -317,8 +313,6 @@ mod tests {
     impl SpikeExplainer for ExplainsAll {
         fn follow(&mut self, _: LoopThread) {}
 
-        fn keep_watch(&mut self) {}
-
         fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
             self.0 += 1;
             Some(facts.not_analysed("a test"))
@@ -326,10 +320,6 @@ mod tests {
 
         fn window(&mut self) -> Option<KeptWindow> {
             Some(KeptWindow::default())
-        }
-
-        fn cost(&self) -> Cost {
-            Cost::default()
         }
     }
 
