@@ -30,7 +30,7 @@ use crate::probe::{self, Origin};
 use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 pub use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{EndReason, Header, LoadEvent};
+use onbeat_record::{EndReason, Header};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -205,12 +205,12 @@ impl<'c> BenchConductor<'c> {
                 break;
             }
             let events = load.events(self.file.seconds());
-            self.note_load_events(events)?;
+            self.file.note_load(events, self.conditions.report)?;
         }
 
         let ended = load.end(|| self.file.seconds())?;
         self.shielding.forget_session()?;
-        self.note_load_events(ended)?;
+        self.file.note_load(ended, self.conditions.report)?;
         ran
     }
 
@@ -221,13 +221,9 @@ impl<'c> BenchConductor<'c> {
         }
 
         let events = running.events(self.file.seconds());
-        self.note_load_events(events)?;
+        self.file.note_load(events, self.conditions.report)?;
         running.settle(RAMP);
         Ok(running)
-    }
-
-    fn note_load_events(&mut self, events: Vec<LoadEvent>) -> Result<(), BenchError> {
-        Ok(self.file.note_load(events, self.conditions.report)?)
     }
 
     /// Runs a block between the changes of its tuning and their undo.
