@@ -301,8 +301,6 @@ struct BenchView {
     shielded: Vec<u32>,
     /// The percentage of the limit, and how it is judged.
     rule: Option<(f64, Rule)>,
-    worst_ns: u64,
-    misses: u64,
     elapsed_s: f64,
     per_cell: BTreeMap<Cell, record::Progress>,
     /// How far the verdict is, by the last look.
@@ -321,8 +319,6 @@ impl BenchView {
                 let verdicts = plan.tunings.len() * plan.looks.max(1);
                 (limit.at, Rule::new((100.0 - limit.at) / 100.0).shared_by(verdicts))
             }),
-            worst_ns: 0,
-            misses: 0,
             elapsed_s: 0.0,
             per_cell: BTreeMap::new(),
             approaching: String::new(),
@@ -344,8 +340,6 @@ impl BenchView {
             }
             CampaignEvent::Block { cell, progress } => {
                 self.per_cell.insert((*cell).clone(), *progress);
-                self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
-                self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();
                 self.line(cell);
             }
             _ => {}
@@ -416,9 +410,10 @@ impl BenchView {
 
     /// The cell that runs, and what was worst so far in all of them.
     fn words(&self, cell: &Cell) -> String {
-        let worst = time_ns(self.worst_ns, letters());
-        let so_far =
-            format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
+        let all = self.per_cell.values();
+        let misses: u64 = all.clone().map(|of| of.deadline_misses).sum();
+        let worst = time_ns(all.map(|of| of.worst_ns).max().unwrap_or(0), letters());
+        let so_far = format!("{:4} {:5}  worst {worst}  misses {misses}", cell.tuning, cell.load);
         if self.approaching.is_empty() { so_far } else { format!("{so_far}  {}", self.approaching) }
     }
 
@@ -441,8 +436,6 @@ mod tests {
             period_ns: 1_000_000,
             shielded: Vec::new(),
             rule: None,
-            worst_ns: 0,
-            misses: 0,
             elapsed_s: 0.0,
             per_cell: BTreeMap::new(),
             approaching: String::new(),
