@@ -16,7 +16,7 @@ use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, SettingValue};
 use onbeat::record::run_dir::{BENCH_FILE, take_up};
 use onbeat::record::{Recorder, SweepNote};
-use onbeat_report::units::under;
+use onbeat_report::units::{spoken, under};
 
 use super::life::Life;
 use super::new_run;
@@ -218,7 +218,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let takes_turns = plan.order != CellOrder::Sequential;
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
         return if takes_turns {
-            let block = time(plan.seconds(plan.block_releases()));
+            let block = spoken(plan.seconds(plan.block_releases()));
             format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
         } else {
             format!("{loads} loads, one after the other, each until the probe is done")
@@ -233,11 +233,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let all = plan.estimate_s(left).map_or_else(String::new, |s| {
         format!("; about {} to go, loads start and end in between", runs::spoken(s))
     });
-    format!("{loads} loads get {} of measuring each{blocks}{all}", time(each_s))
-}
-
-fn time(seconds: f64) -> String {
-    onbeat_report::units::spoken(seconds)
+    format!("{loads} loads get {} of measuring each{blocks}{all}", spoken(each_s))
 }
 
 /// Describes what is resumed, and what each load has left.
@@ -246,7 +242,7 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
     let left = plan.loads.iter().zip(unfinished.left(plan)).filter(|(_, left)| *left > 0);
     let words = left.map(|(load, left)| match left {
         u64::MAX => load.to_string(),
-        left => format!("{load} {}", time(plan.seconds(left))),
+        left => format!("{load} {}", spoken(plan.seconds(left))),
     });
 
     let words: Vec<String> = words.collect();
