@@ -63,12 +63,6 @@ struct LoadSlot<'c> {
     is_noted: bool,
 }
 
-/// The probe, opened for one block.
-struct PreparedBlock {
-    parts: Parts,
-    releases: u64,
-}
-
 struct TurnsConductor<'c> {
     plan: &'c TurnsPlan,
     conditions: Conditions<'c>,
@@ -157,7 +151,7 @@ impl<'c> TurnsConductor<'c> {
             None => self.open_run(at)?,
         };
 
-        let parts = match self.ready.take() {
+        let mut parts = match self.ready.take() {
             Some(parts) => parts,
             None => (self.plan.probe.open)(&mut self.plan.setting.clone(), &self.plan.given)
                 .map_err(RunError::from)?,
@@ -167,7 +161,10 @@ impl<'c> TurnsConductor<'c> {
         let load = self.slots[at].load;
         let mut running = BackgroundLoad::start(load, self.conditions.carrier)?;
         running.settle(self.plan.settling);
-        let ran = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
+        let name = load.to_string();
+        let block = BlockPlan { index: self.slots[at].blocks, load: &name, releases };
+        self.slots[at].blocks += 1;
+        let ran = self.block(at, (&mut run, &block), &mut parts, &mut running);
         running.stop(run.recorder(), &mut |words| {
             (self.conditions.report)(CampaignEvent::Warned(&words));
         });
@@ -179,16 +176,11 @@ impl<'c> TurnsConductor<'c> {
     fn block(
         &mut self,
         at: usize,
-        run: &mut Run,
-        prepared: &mut PreparedBlock,
+        (run, block): (&mut Run, &BlockPlan<'_>),
+        parts: &mut Parts,
         running: &mut BackgroundLoad,
     ) -> Result<Outcome, MeasurementError> {
-        let slot = &mut self.slots[at];
-        let name = slot.load.to_string();
-        let cell = Cell::new(self.plan.probe.name.to_owned(), name.clone());
-        let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
-        slot.blocks += 1;
-
+        let cell = Cell::new(self.plan.probe.name, block.load);
         let began = self.file.origin().at;
         let looked_from = Monotonic.now();
         let mut before = None;
@@ -202,7 +194,7 @@ impl<'c> TurnsConductor<'c> {
 
         let interruptions = self.conditions.interruptions;
         run.explain_by(self.explainer.take());
-        let ran = run.single_block(&block, &mut prepared.parts, interruptions, &mut watch);
+        let ran = run.single_block(block, parts, interruptions, &mut watch);
         // What it has cost is in the file of the bench, of all loads together.
         self.explainer = run.explain_by(None);
         let outcome = ran?;
