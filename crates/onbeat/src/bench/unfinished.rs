@@ -77,12 +77,6 @@ impl UnfinishedBench {
         Ok(Some(Self { file, measured: MeasuredBench { path, note, cells } }))
     }
 
-    /// Returns the path of the bench's own file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.file.path
-    }
-
     /// Returns whether the bench was cut off rather than ended.
     #[must_use]
     pub const fn is_cut_off(&self) -> bool {

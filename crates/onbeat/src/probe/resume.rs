@@ -29,8 +29,7 @@ pub struct OtherRun {
 }
 
 impl OtherRun {
-    /// Refuses to resume a run whose machine, timing of the loop or grants would not be those that it began
-    /// with. The phase of the releases may differ, since the clock restarts with the machine.
+    /// Refuses to resume a run as one that would have the header `now`.
     pub(crate) fn check(past: &Past, now: &Header) -> Result<(), Self> {
         let differences = differences(&past.header, now);
         if differences.is_empty() {
@@ -105,7 +104,9 @@ impl ResumeTime {
     }
 }
 
-/// Returns what differs between the run as it began and as it would be resumed.
+/// Returns what differs between the run as it began and as it would be resumed: machine, timing of
+/// the loop, grants. The phase of the releases may differ, since the clock restarts with the
+/// machine.
 fn differences(then: &Header, now: &Header) -> Vec<String> {
     const FACTS: [&str; 3] = ["kernel", "processor", "CPUs online"];
     let mut found = Vec::new();

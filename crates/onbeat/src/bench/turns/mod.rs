@@ -93,7 +93,7 @@ impl<'c> TurnsConductor<'c> {
                 (file, None, plan.loads.iter().map(|_| None).collect())
             }
             Some(unfinished) => {
-                unfinished.check(plan)?;
+                unfinished.check(plan).map_err(RunError::from)?;
                 let UnfinishedTurns { bench, tuning, pasts } = unfinished;
                 let last_t = pasts.iter().flatten().map(|past| past.last_t).fold(0.0, f64::max);
                 let mut file = SharedFile::resume(bench, last_t, origin)?;

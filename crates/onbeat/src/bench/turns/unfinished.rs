@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::TurnsPlan;
 use crate::bench::shared_file::past_of;
-use crate::probe::RunError;
 use crate::probe::resume::OtherRun;
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{Past, RunFile, RunFileError};
@@ -59,9 +58,8 @@ impl UnfinishedTurns {
     /// left have no file yet.
     ///
     /// # Errors
-    /// [`RunError::OtherRun`].
-    pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
-        let now = plan.header(self.bench.header.started_unix_s);
-        Ok(OtherRun::check(&self.bench, &now)?)
+    /// [`OtherRun`].
+    pub fn check(&self, plan: &TurnsPlan) -> Result<(), OtherRun> {
+        OtherRun::check(&self.bench, &plan.header(self.bench.header.started_unix_s))
     }
 }
