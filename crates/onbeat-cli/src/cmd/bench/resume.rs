@@ -227,7 +227,7 @@ fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
 
 /// Returns the value of an option, so that `2m` and `120s` are the same.
 fn value(options: &BenchOptions, plan: &BenchPlan, id: &str) -> Option<String> {
-    /// The fields of these structs, whose options have their names.
+    // The fields of these structs, whose options have their names.
     macro_rules! field {
         ($($of:expr => $($name:ident)*;)*) => {
             match id {
