@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use onbeat::bench::background_load::BackgroundLoadError;
 use onbeat::load::{
     Load, LoadNotice, LoadNoticeKind, LoadStopReason, Options, RunningLoad, check_directory,
     misses_the_disk, serve,
@@ -75,7 +76,7 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     check_load_directory(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let failed = |source| LoadsFailure::Run { load: options.load.clone(), source };
+    let failed = |source| BackgroundLoadError { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
     let carrier = carrier(options.dir.as_deref())?;
     let mut running = RunningLoad::start(carrier(&options.load)).map_err(failed)?;
