@@ -48,6 +48,7 @@ pub(crate) fn run(
 ) -> Result<ExitVerdict, Failure> {
     let options = &measure.options;
     let (plan, parts, planned) = plan(measure)?;
+    let carrier = carrier(options.load_dir.as_deref())?;
     let out = &options.output.out;
     let found = if options.resume { find_turns(out, &planned, &plan)? } else { None };
     let left = found.as_ref().map_or_else(
@@ -69,8 +70,6 @@ pub(crate) fn run(
     if !options.output.json {
         advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
     }
-
-    let carrier = carrier(options.load_dir.as_deref())?;
 
     let screen = Screen::begin(&dir, options.screen.screen);
     let is_quiet = options.output.json || screen.is_on();

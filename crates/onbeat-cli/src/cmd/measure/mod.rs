@@ -64,6 +64,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let asked = planned_setting(measure, options.duration, None);
     let planned = PlannedMeasurement::new(measure, &asked, releases);
     let (setting, parts) = open_probe(measure, setting)?;
+    let carrier = carrier(options.load_dir.as_deref())?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
     let (path, past, new) = run_to_write(measure, &planned)?;
     let shipment = log::RunShipment::start(options, &path)
@@ -109,7 +110,6 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         origin: origin.at,
         out: &options.output.out,
     };
-    let carrier = carrier(options.load_dir.as_deref())?;
     let conditions =
         Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
     let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
