@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::bench::schedule::{CellOrder, plan};
+use onbeat::bench::schedule::{CellOrder, Pace, plan};
 use onbeat::record::{Cell, EndReason, RunFile, Series};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -78,8 +78,8 @@ fn blocks_in_order(cells: &[(Cell, RunFile)]) -> Vec<Cell> {
 
 /// The blocks that the seed plans, without the cells that are not permitted here.
 fn planned(runs: impl Fn(&Cell) -> bool) -> Vec<Cell> {
-    let whole =
-        plan(2, &[false, true], Duration::from_secs(seconds()), CellOrder::Interleaved, 7).unwrap();
+    let (pace, time) = (Pace::new(&[false, true]), Duration::from_secs(seconds()));
+    let whole = plan(2, &pace, time, CellOrder::Interleaved, 7).unwrap();
     let cell = |load: usize, tuning: usize| Cell::new(TUNINGS[tuning], LOADS[load]);
     let blocks =
         whole.turns.iter().flat_map(|turn| turn.blocks.iter().map(move |at| cell(turn.load, *at)));

@@ -10,10 +10,11 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use onbeat::bench::schedule::{CellOrder, plan};
+//! use onbeat::bench::schedule::{CellOrder, Pace, plan};
 //!
 //! // Nine tunings, without load and with one, in two minutes.
-//! let schedule = plan(9, &[false, true], Duration::from_secs(120), CellOrder::Interleaved, 1)?;
+//! let pace = Pace::new(&[false, true]);
+//! let schedule = plan(9, &pace, Duration::from_secs(120), CellOrder::Interleaved, 1)?;
 //! assert!(schedule.estimate_s <= 120.0 && schedule.blocks_per_cell >= 4);
 //! # Ok::<(), onbeat::bench::schedule::TooShort>(())
 //! ```

@@ -150,7 +150,7 @@ pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
     check_names("tuning", plan.tunings.iter().map(CellTuning::to_string))?;
     check_names("load", plan.loads.iter().map(Load::to_string))?;
     let (tunings, seed) = (plan.tunings.len(), plan.seed);
-    Ok(schedule::plan_at_pace(tunings, &pace(plan), plan.duration, plan.order, seed)?)
+    Ok(schedule::plan(tunings, &pace(plan), plan.duration, plan.order, seed)?)
 }
 
 fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {

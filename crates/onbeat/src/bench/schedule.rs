@@ -174,26 +174,12 @@ fn cells_need(cells: usize) -> String {
     if cells == 1 { "one cell needs".to_owned() } else { format!("{cells} cells need") }
 }
 
-/// Plans `tunings` × `loads.len()` cells into the time `total`; `loads[i]` is false for `idle`,
-/// which needs no ramp. The same `seed` gives the same order.
+/// Plans the cells of `tunings` tunings under the loads of `pace` into the time `total`. The same
+/// `seed` gives the same order.
 ///
 /// # Errors
 /// [`TooShort`], with the time that would be enough.
 pub fn plan(
-    tunings: usize,
-    loads: &[bool],
-    total: Duration,
-    order: CellOrder,
-    seed: u64,
-) -> Result<Schedule, TooShort> {
-    plan_at_pace(tunings, &Pace::new(loads), total, order, seed)
-}
-
-/// The same where blocks take more than those of onbeat's own loop.
-///
-/// # Errors
-/// [`TooShort`], with the time that would be enough.
-pub fn plan_at_pace(
     tunings: usize,
     pace: &Pace,
     total: Duration,
@@ -248,7 +234,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the pace with the planned overhead; `loads` as for [`plan`].
+    /// Returns the pace with the planned overhead; `loads[i]` is false for `idle`, which needs no
+    /// ramp.
     #[must_use]
     pub fn new(loads: &[bool]) -> Self {
         let per_block_s = loads.iter().map(|loaded| PER_BLOCK_S[usize::from(*loaded)]).collect();
@@ -412,6 +399,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn plan(
+        tunings: usize,
+        loads: &[bool],
+        total: Duration,
+        order: CellOrder,
+        seed: u64,
+    ) -> Result<Schedule, TooShort> {
+        super::plan(tunings, &Pace::new(loads), total, order, seed)
+    }
+
     fn minutes(m: u64) -> Duration {
         Duration::from_secs(60 * m)
     }
@@ -421,7 +418,7 @@ mod tests {
         for order in [CellOrder::Interleaved, CellOrder::Sequential, CellOrder::Paired] {
             let own = plan(2, &[false], minutes(1), order, 1).unwrap();
             let pace = Pace::of_program(&[false]);
-            let program = plan_at_pace(2, &pace, minutes(1), order, 1).unwrap();
+            let program = super::plan(2, &pace, minutes(1), order, 1).unwrap();
             for schedule in [&own, &program] {
                 assert!((schedule.estimate_s - 60.0).abs() < 0.001, "{order:?}: {schedule:?}");
             }
