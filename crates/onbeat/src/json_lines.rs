@@ -14,11 +14,12 @@ pub(crate) fn write<W: Write + ?Sized>(to: &mut W, message: &impl Serialize) -> 
     to.flush()
 }
 
-/// Receives what is written into a pipe, by a thread of this name. Lines that are no message are
-/// passed over.
+/// Receives what is written into a pipe, by a thread of this name, which calls `at_end` when nothing
+/// more is written or received. Lines that are no message are passed over.
 pub(crate) fn receive<T: DeserializeOwned + Send + 'static>(
     name: &str,
     from: impl Read + Send + 'static,
+    at_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<Receiver<T>> {
     let (send, messages) = channel();
     let read = move || {
@@ -28,6 +29,7 @@ pub(crate) fn receive<T: DeserializeOwned + Send + 'static>(
                 break;
             }
         }
+        at_end();
     };
     thread::Builder::new().name(name.to_owned()).spawn(read)?;
     Ok(messages)

@@ -6,14 +6,13 @@
 //! it or died, it closes its run file and exits.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -143,23 +142,25 @@ impl CellServer {
         replies: &ReplyPipe,
     ) -> Result<(Run, RequestedBlocks), RunError> {
         let Self { mut run, load, interruptions, explain } = self;
-        let Requests { blocks, explanations, windows } =
-            listen(requests, &interruptions).map_err(RunError::Thread)?;
+        let stopped = Arc::clone(&interruptions);
+        // The end of the requests must stop a block in progress.
+        let stop = move || stopped.stop.store(true, Ordering::Relaxed);
+        let requests = json_lines::receive("onbeat-requests", requests, stop);
+        let requests = Rc::new(requests.map_err(RunError::Thread)?);
         if explain {
-            let replies = replies.clone();
-            run.explain_by(Some(Box::new(BenchExplainer { replies, explanations, windows })));
+            let (requests, replies) = (Rc::clone(&requests), replies.clone());
+            run.explain_by(Some(Box::new(BenchExplainer { requests, replies })));
         }
 
         let (grants, replies) = (run.grants().to_vec(), replies.clone());
-        Ok((run, RequestedBlocks { grants, blocks, load, interruptions, replies }))
+        Ok((run, RequestedBlocks { grants, requests, load, interruptions, replies }))
     }
 }
 
 /// The blocks that a bench asks a cell for.
 struct RequestedBlocks {
     grants: Vec<Grant>,
-    /// Index and releases of each.
-    blocks: Receiver<(u32, u64)>,
+    requests: Rc<Receiver<CellRequest>>,
     load: String,
     interruptions: Arc<Interruptions>,
     replies: ReplyPipe,
@@ -173,53 +174,13 @@ impl RequestedBlocks {
         mut measure: impl FnMut(&BlockPlan<'_>, &Interruptions) -> Result<Progress, E>,
     ) -> Result<(), E> {
         self.replies.send(&CellReply::Ready(self.grants.clone()));
-        self.blocks.iter().try_for_each(|(index, releases)| {
+        while let Ok(CellRequest::Block { index, releases }) = self.requests.recv() {
             let block = BlockPlan { index, load: &self.load, releases };
             let progress = measure(&block, &self.interruptions)?;
             self.replies.send(&CellReply::Done(progress));
-            Ok(())
-        })
-    }
-}
-
-/// Requests by their kind, as they arrive.
-struct Requests {
-    /// Index and releases of each block.
-    blocks: Receiver<(u32, u64)>,
-    explanations: Receiver<Explanation>,
-    windows: Receiver<Option<KeptWindow>>,
-}
-
-/// Reads requests on a thread of their own: their end must stop a block in progress.
-fn listen(
-    requests: impl io::Read + Send + 'static,
-    interruptions: &Arc<Interruptions>,
-) -> io::Result<Requests> {
-    let (to_blocks, blocks) = mpsc::channel();
-    let (to_explanations, explanations) = mpsc::channel();
-    let (to_windows, windows) = mpsc::channel();
-    let interruptions = Arc::clone(interruptions);
-    let read = move || {
-        for line in BufReader::new(requests).lines().map_while(Result::ok) {
-            let is_taken = match serde_json::from_str(&line) {
-                Ok(CellRequest::Block { index, releases }) => {
-                    to_blocks.send((index, releases)).is_ok()
-                }
-                Ok(CellRequest::Explained(explanation)) => {
-                    to_explanations.send(explanation).is_ok()
-                }
-                Ok(CellRequest::Window(window)) => to_windows.send(window).is_ok(),
-                Err(_) => false,
-            };
-            if !is_taken {
-                break;
-            }
         }
-        interruptions.stop.store(true, Ordering::Relaxed);
-    };
-
-    thread::Builder::new().name("onbeat-requests".to_owned()).spawn(read)?;
-    Ok(Requests { blocks, explanations, windows })
+        Ok(())
+    }
 }
 
 /// The pipe to the bench, which the server and the run's [`SpikeExplainer`] share.
@@ -239,11 +200,11 @@ impl ReplyPipe {
 }
 
 /// The flight recorder of the bench, reached through the pipes: all cells share one, since opening
-/// one takes longer than a short block.
+/// one takes longer than a short block. While a block runs, all that the bench sends is what this
+/// has asked for.
 struct BenchExplainer {
+    requests: Rc<Receiver<CellRequest>>,
     replies: ReplyPipe,
-    explanations: Receiver<Explanation>,
-    windows: Receiver<Option<KeptWindow>>,
 }
 
 impl SpikeExplainer for BenchExplainer {
@@ -254,12 +215,18 @@ impl SpikeExplainer for BenchExplainer {
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
         self.replies.send(&CellReply::Late(*facts));
         // The end of the requests ends this too.
-        self.explanations.recv().ok()
+        match self.requests.recv() {
+            Ok(CellRequest::Explained(explanation)) => Some(explanation),
+            _ => None,
+        }
     }
 
     fn window(&mut self) -> Option<KeptWindow> {
         self.replies.send(&CellReply::Around);
-        self.windows.recv().ok().flatten()
+        match self.requests.recv() {
+            Ok(CellRequest::Window(window)) => window,
+            _ => None,
+        }
     }
 }
 
@@ -313,7 +280,7 @@ impl CellProcess {
         let name = start.cell.to_string();
         let failed = |source| CellError::Start { cell: name.clone(), source };
         let (output, writer) = io::pipe().map_err(failed)?;
-        let replies = json_lines::receive("onbeat-replies", output).map_err(failed)?;
+        let replies = json_lines::receive("onbeat-replies", output, || ()).map_err(failed)?;
         command.stdin(Stdio::piped()).stdout(writer).process_group(0);
         let mut child = command.spawn().map_err(failed)?;
         // The command holds the other end of the pipe open.
