@@ -14,8 +14,8 @@ pub(crate) fn write<W: Write + ?Sized>(to: &mut W, message: &impl Serialize) -> 
     to.flush()
 }
 
-/// Receives what is written into a pipe, by a thread of this name, which calls `at_end` when nothing
-/// more is written or received. Lines that are no message are passed over.
+/// Receives what is written into a pipe, by a thread of this name, which calls `at_end` when
+/// nothing more is written or received. Lines that are no message are passed over.
 pub(crate) fn receive<T: DeserializeOwned + Send + 'static>(
     name: &str,
     from: impl Read + Send + 'static,

@@ -77,6 +77,11 @@ impl LoadNotice {
         }
     }
 
+    /// Whether all parts of the load run from here on.
+    pub(super) const fn is_start(&self) -> bool {
+        matches!(self.what, LoadNoticeKind::Started { .. })
+    }
+
     /// Whether the user must know: the load is not what was requested.
     #[must_use]
     pub const fn matters(&self) -> bool {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::event::{LoadNotice, LoadNoticeKind, LoadReport};
+use super::event::{LoadNotice, LoadReport};
 use super::options::Options;
 use super::run::supervise;
 use super::spec::Load;
@@ -141,14 +141,16 @@ impl RunningLoad {
         let input = child.stdin.take();
         let (identity, events, last) = (None, Vec::new(), None);
         let mut running = Self { child, input, messages, identity, events, last };
-        let is_start = |message: &LoadMessage| !matches!(message, LoadMessage::Event(event) if !matches!(event.what, LoadNoticeKind::Started { .. }));
-        match running.wait_for(START_TIME, is_start)? {
-            LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
-            _ => {
-                running.identity = session_identity(running.child.id().cast_signed());
-                Ok(running)
+        let began = Instant::now();
+        while !running.events.iter().any(LoadNotice::is_start) {
+            match running.next(began, START_TIME)? {
+                LoadMessage::Event(event) => running.events.push(event),
+                LoadMessage::Report(_) => break,
+                LoadMessage::Failed(why) => return Err(RunningError::Failed(why)),
             }
         }
+        running.identity = session_identity(running.child.id().cast_signed());
+        Ok(running)
     }
 
     /// Returns session and start time of the carrier, for [`kill_session`] at a later start of
@@ -176,50 +178,29 @@ impl RunningLoad {
     /// [`RunningError`] if it does not report within 15 s; it is killed then.
     pub fn stop(mut self) -> Result<(LoadReport, Vec<LoadNotice>), RunningError> {
         drop(self.input.take());
-        let message = match self.last.take() {
-            Some(message) => message,
-            None => {
-                self.wait_for(STOP_TIME, |message| !matches!(message, LoadMessage::Event(_)))?
+        let began = Instant::now();
+        let ended = loop {
+            let last = self.last.take();
+            match last.map_or_else(|| self.next(began, STOP_TIME), Ok)? {
+                LoadMessage::Event(event) => self.events.push(event),
+                LoadMessage::Report(report) => break Ok(report),
+                LoadMessage::Failed(why) => break Err(RunningError::Failed(why)),
             }
         };
 
         // All that remains for it is to exit.
         let _ = self.child.wait();
-        match message {
-            LoadMessage::Report(report) => Ok((report, std::mem::take(&mut self.events))),
-            LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
-            LoadMessage::Event(_) => Err(RunningError::Lost(0)),
-        }
+        Ok((ended?, std::mem::take(&mut self.events)))
     }
 
-    fn wait_for(
-        &mut self,
-        time: Duration,
-        wanted: impl Fn(&LoadMessage) -> bool,
-    ) -> Result<LoadMessage, RunningError> {
-        let until = Instant::now() + time;
-        loop {
-            match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(message) => {
-                    let found = wanted(&message);
-                    if let LoadMessage::Event(event) = &message {
-                        self.events.push(event.clone());
-                    }
-                    if found {
-                        return Ok(message);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(RunningError::Silent {
-                        seconds: time.as_secs(),
-                        killed: self.kill(),
-                    });
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(RunningError::Lost(self.kill()));
-                }
+    /// Waits for the next message, until `time` has passed since the wait began.
+    fn next(&mut self, began: Instant, time: Duration) -> Result<LoadMessage, RunningError> {
+        self.messages.recv_timeout(time.saturating_sub(began.elapsed())).map_err(|why| match why {
+            RecvTimeoutError::Timeout => {
+                RunningError::Silent { seconds: time.as_secs(), killed: self.kill() }
             }
-        }
+            RecvTimeoutError::Disconnected => RunningError::Lost(self.kill()),
+        })
     }
 
     fn kill(&mut self) -> usize {
