@@ -8,7 +8,7 @@
 //! Absent on purpose: the flight recorder. It follows one loop; its events would delay all others.
 //! Where wake-ups are split, BPF records of each loop what that takes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -285,17 +285,15 @@ impl Together<'_> {
         setting
     }
 
-    fn path(&self, cpu: u32) -> PathBuf {
-        self.dir.join(self.plan.cell(cpu).file_name())
-    }
-
     fn open(&self, cpu: u32) -> Result<Run, RunError> {
+        let cell = self.plan.cell(cpu);
+        let path = self.dir.join(cell.file_name());
         let header = Header {
-            cell: Some(self.plan.cell(cpu)),
+            cell: Some(cell),
             limit: self.plan.limit,
             ..self.plan.header(self.origin)
         };
-        let destination = Destination { path: &self.path(cpu), header, origin: self.origin.at };
+        let destination = Destination { path: &path, header, origin: self.origin.at };
         let split = |recorder| Box::new(OneOfSeveral::new(recorder)) as Box<dyn SpikeExplainer>;
         Run::open_with(destination, self.setting(cpu), self.splits.as_ref().map(split))
     }

@@ -107,21 +107,13 @@ impl RunningPart {
         }
     }
 
-    fn did(&self, elapsed: Duration) -> PartWork {
-        match &self.state {
+    fn report(&self, alive: bool, elapsed: Duration) -> PartReport {
+        let did = match &self.state {
             PartState::BuiltIn(threads) => threads.part.did(elapsed),
             PartState::Program(program) => program.did(),
             PartState::Nobody => PartWork::Nothing,
-        }
-    }
-
-    fn report(&self, alive: bool, elapsed: Duration) -> PartReport {
-        PartReport {
-            part: self.planned.name.to_owned(),
-            by: self.by.clone(),
-            alive,
-            did: self.did(elapsed),
-        }
+        };
+        PartReport { part: self.planned.name.to_owned(), by: self.by.clone(), alive, did }
     }
 }
 
