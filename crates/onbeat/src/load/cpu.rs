@@ -33,11 +33,6 @@ impl CpuLoad {
         let busy_ns = cpus.iter().map(|_| AtomicU64::new(0)).collect();
         Self { percent, cpus, busy_ns }
     }
-
-    /// Returns the busy time of a slice, in nanoseconds.
-    fn busy_part_ns(&self) -> u64 {
-        SLICE_NS / 100 * u64::from(self.percent)
-    }
 }
 
 impl BuiltIn for CpuLoad {
@@ -51,11 +46,12 @@ impl BuiltIn for CpuLoad {
 
     fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         pin(self.cpus[thread])?;
+        let busy_ns = SLICE_NS / 100 * u64::from(self.percent);
         let clock = Monotonic;
         let mut slice = clock.now();
         let mut number = thread as u64;
         while !context.is_over() {
-            let pause = slice.plus_ns(self.busy_part_ns());
+            let pause = slice.plus_ns(busy_ns);
             while clock.now() < pause {
                 number = arithmetic(number);
             }

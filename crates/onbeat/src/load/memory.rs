@@ -68,12 +68,6 @@ impl MemoryLoad {
 
         std::hint::black_box(to);
     }
-
-    fn churn(&self, bytes: usize) -> Result<(), std::io::Error> {
-        let touched = map_touch_unmap(bytes)?;
-        self.pages.fetch_add(touched, Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 /// Maps `bytes` (a multiple of the page size), writes to each page, and unmaps all. Returns the
@@ -121,7 +115,7 @@ impl BuiltIn for MemoryLoad {
         let mut words = vec![1_u64; (self.each_bytes - churn_bytes) / 8];
         while !context.is_over() {
             self.stream(&mut words, context);
-            self.churn(churn_bytes)?;
+            self.pages.fetch_add(map_touch_unmap(churn_bytes)?, Ordering::Relaxed);
         }
 
         Ok(())
