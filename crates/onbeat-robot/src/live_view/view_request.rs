@@ -56,11 +56,8 @@ pub(super) fn read_head(bytes: &[u8], port: u16) -> Option<ViewRequest> {
         return (bytes.len() >= LONGEST_HEAD)
             .then_some(ViewRequest::Refused(ViewRefusal::Malformed));
     };
-    let head = std::str::from_utf8(&bytes[..end]).ok();
-    Some(match head.map_or(Err(ViewRefusal::Malformed), |head| answered(head, port)) {
-        Ok(request) => request,
-        Err(refusal) => ViewRequest::Refused(refusal),
-    })
+    let head = std::str::from_utf8(&bytes[..end]).map_err(|_| ViewRefusal::Malformed);
+    Some(head.and_then(|head| answered(head, port)).unwrap_or_else(ViewRequest::Refused))
 }
 
 fn answered(head: &str, port: u16) -> Result<ViewRequest, ViewRefusal> {
