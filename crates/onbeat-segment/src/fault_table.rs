@@ -184,17 +184,11 @@ impl Link {
     pub fn from_description(description: &Description) -> Result<Self, DescriptionError> {
         let mut link = Self::new(Segment::from_description(description)?);
         for table in &description.faults {
-            let find = |name: &String| {
-                let unknown = || DescriptionError::UnknownFaultDevice {
-                    fault: table.kind.clone(),
-                    device: name.clone(),
-                };
-                link.segment().find_device_or_group(name).ok_or_else(unknown)
+            let unknown = |name: &str| DescriptionError::UnknownFaultDevice {
+                fault: table.kind.clone(),
+                device: name.to_owned(),
             };
-
-            table.check()?;
-            let device = table.device.as_ref().map(find).transpose()?;
-            let with = table.with.as_ref().map(find).transpose()?;
+            let [device, with] = link.devices_of(table, unknown)?;
             let fault = to_fault(table, device, with)
                 .ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
@@ -206,20 +200,28 @@ impl Link {
         Ok(link)
     }
 
+    /// Checks the values of a fault; returns the positions of the devices that it names.
+    fn devices_of<E: From<FaultValueError>>(
+        &self,
+        table: &FaultTable,
+        unknown: impl Fn(&str) -> E,
+    ) -> Result<[Option<usize>; 2], E> {
+        table.check()?;
+        let find = |name: &String| {
+            self.segment().find_device_or_group(name).ok_or_else(|| unknown(name))
+        };
+        let with = table.with.as_ref().map(find);
+        Ok([table.device.as_ref().map(find).transpose()?, with.transpose()?])
+    }
+
     /// Begins a fault at `now`, or `at_ms` later.
     ///
     /// # Errors
     /// [`FaultError`] when the table is not a fault of this segment. Whether the device can have
     /// the fault is known when it begins.
     pub fn inject_table(&mut self, table: &FaultTable, now: Instant) -> Result<(), FaultError> {
-        let find = |name: &String| {
-            self.segment()
-                .find_device_or_group(name)
-                .ok_or_else(|| FaultError::UnknownDevice(name.clone()))
-        };
-        table.check()?;
-        let device = table.device.as_ref().map(find).transpose()?;
-        let with = table.with.as_ref().map(find).transpose()?;
+        let unknown = |name: &str| FaultError::UnknownDevice(name.to_owned());
+        let [device, with] = self.devices_of(table, unknown)?;
         let Some(fault) = to_fault(table, device, with) else {
             let known = FAULT_KINDS.iter().any(|(kind, ..)| *kind == table.kind);
             let kind = table.kind.clone();

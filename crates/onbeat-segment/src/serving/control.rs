@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use onbeat_ethercat::description::FaultTable;
@@ -100,11 +100,8 @@ impl SegmentCommand {
                 }
 
                 link.advance(now);
-                let last = link
-                    .log()
-                    .last()
-                    .filter(|line| line.at == now && line.what == FaultChange::Impossible);
-                if last.is_some() {
+                let last = link.log().last();
+                if last.is_some_and(|it| it.at == now && it.what == FaultChange::Impossible) {
                     let device = table.device.as_deref().unwrap_or_default();
                     let why =
                         format!("device \"{device}\" cannot have the fault \"{}\"", table.kind);
@@ -158,11 +155,8 @@ impl CommandQueue {
     /// Executes one waiting command. Never blocks.
     pub fn execute_pending(&self, link: &mut Link, now: Instant) {
         // One at a time: frames come first.
-        match self.0.try_recv() {
-            Ok(pending) => {
-                let _ = pending.reply.try_send(pending.command.execute(link, now));
-            }
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => (),
+        if let Ok(pending) = self.0.try_recv() {
+            let _ = pending.reply.try_send(pending.command.execute(link, now));
         }
     }
 }
