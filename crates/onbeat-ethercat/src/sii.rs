@@ -10,6 +10,8 @@
 //! assert_eq!(Sii::decode(&[0xff; 128]), Err(SiiError::Blank));
 //! ```
 
+use onbeat_rt::frame::word;
+
 /// Offset of the first category, in bytes.
 const CATEGORIES: usize = 0x80;
 /// Types of the decoded categories.
@@ -339,10 +341,6 @@ fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> SiiDcMode {
         activate: word(bytes, 14),
         name: string(strings, bytes[18]),
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
 fn long(bytes: &[u8], at: usize) -> u32 {

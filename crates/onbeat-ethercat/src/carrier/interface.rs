@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::claim::Claim;
-use super::link_watch::LinkState;
+use super::link_watch::{LinkState, request_about};
 use super::{CarrierError, PacketRing, Role, User, WireMethod, XdpError, XdpSocket, claim};
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
@@ -150,16 +150,8 @@ impl Interface {
         };
         let device =
             std::fs::File::options().read(true).write(true).open("/dev/net/tun").map_err(failed)?;
-        // SAFETY: all fields of the request are numbers, for which zero is valid.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if name.is_empty() || name.len() >= request.ifr_name.len() {
-            return Err(failed(io::ErrorKind::InvalidInput.into()));
-        }
-
-        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *place = byte as libc::c_char;
-        }
-
+        let invalid = || failed(io::ErrorKind::InvalidInput.into());
+        let mut request = request_about(name).ok_or_else(invalid)?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is, and it lives across
         // the call.

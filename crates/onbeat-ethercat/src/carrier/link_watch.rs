@@ -321,17 +321,22 @@ impl LinkState {
     }
 }
 
-fn interface_request(socket: i32, name: &str, request: libc::c_ulong) -> Option<libc::ifreq> {
-    // SAFETY: all fields of the request are numbers, for which zero is valid.
+/// Returns a request about the interface with this name, all else zero; `None` if none can have it.
+pub(super) fn request_about(name: &str) -> Option<libc::ifreq> {
+    // SAFETY: all fields of the request are numbers or pointers, for which zero is valid.
     let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= ifreq.ifr_name.len() {
+    if name.is_empty() || name.len() >= ifreq.ifr_name.len() {
         return None;
     }
 
     for (place, byte) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
         *place = byte as libc::c_char;
     }
+    Some(ifreq)
+}
 
+fn interface_request(socket: i32, name: &str, request: libc::c_ulong) -> Option<libc::ifreq> {
+    let mut ifreq = request_about(name)?;
     // SAFETY: these requests read and write one `ifreq`, and `ifreq` lives across the call.
     let result = unsafe { libc::ioctl(socket, request as _, &raw mut ifreq) };
     (result == 0).then_some(ifreq)

@@ -3,6 +3,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::carrier::link_watch::request_about;
+
 /// `SIOCETHTOOL` and `ETHTOOL_GCHANNELS` (`include/uapi/linux/sockios.h`, `ethtool.h`).
 const ETHTOOL: libc::c_ulong = 0x8946;
 const GET_CHANNELS: u32 = 0x3c;
@@ -22,12 +24,7 @@ struct Channels {
 /// Returns the number of receive queues; 1 for drivers that do not report it.
 pub(super) fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> u32 {
     let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-    // SAFETY: all fields of the request are numbers or pointers, for which zero is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *place = byte as libc::c_char;
-    }
-
+    let Some(mut request) = request_about(name) else { return 1 };
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
     // SAFETY: the request points to channels, which the kernel fills in; both live across the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), ETHTOOL as _, &raw mut request) };
