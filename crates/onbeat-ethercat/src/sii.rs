@@ -12,6 +12,8 @@
 
 use onbeat_rt::frame::word;
 
+use crate::esi::{DcMode, SyncManagerEntry};
+
 /// Offset of the first category, in bytes.
 const CATEGORIES: usize = 0x80;
 /// Types of the decoded categories.
@@ -83,22 +85,6 @@ pub struct SiiMailbox {
     pub length: u16,
 }
 
-/// Settings of one SyncManager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiiSyncManager {
-    /// Physical start address.
-    pub start: u16,
-    /// Default length in bytes.
-    pub length: u16,
-    /// Control register.
-    pub control: u8,
-    /// Enable byte; bit 0: enabled.
-    pub enable: u8,
-    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs,
-    /// 0 unused or unknown.
-    pub usage: u8,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiiPdo {
     /// Index of its object.
@@ -123,25 +109,6 @@ pub struct SiiEntry {
     pub data_type: u8,
     /// Length in bits.
     pub bits: u8,
-    pub name: String,
-}
-
-/// One operation mode of distributed clocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SiiDcMode {
-    /// Cycle time of SYNC0 in ns; 0: the cycle of the MainDevice, by its factor.
-    pub cycle_ns: u32,
-    /// Multiple of the cycle of the MainDevice; negative for a part of it; 0 as 1.
-    pub cycle_factor: i16,
-    /// Shift time of SYNC0 in ns.
-    pub shift_ns: i32,
-    /// Cycle of SYNC1 as a multiple of that of SYNC0; negative for a part of the cycle of the
-    /// MainDevice.
-    pub sync1_factor: i16,
-    /// Shift time of SYNC1 in ns.
-    pub sync1_shift_ns: i32,
-    /// AssignActivate: value of register 0x0980.
-    pub activate: u16,
     pub name: String,
 }
 
@@ -174,13 +141,13 @@ pub struct Sii {
     /// Usage of the FMMUs: 1 outputs, 2 inputs, 3 mailbox state.
     pub fmmus: Vec<u8>,
     /// SyncManagers, from number 0.
-    pub sync_managers: Vec<SiiSyncManager>,
+    pub sync_managers: Vec<SyncManagerEntry>,
     /// PDOs of the outputs (RxPDO).
     pub outputs: Vec<SiiPdo>,
     /// PDOs of the inputs (TxPDO).
     pub inputs: Vec<SiiPdo>,
-    /// Operation modes of distributed clocks.
-    pub clock: Vec<SiiDcMode>,
+    /// Operation modes of distributed clocks, without their descriptions.
+    pub clock: Vec<DcMode>,
 }
 
 impl Sii {
@@ -295,9 +262,10 @@ fn string(strings: &[String], number: u8) -> String {
         .unwrap_or_default()
 }
 
-fn sync_manager(bytes: &[u8; 8]) -> SiiSyncManager {
+fn sync_manager(bytes: &[u8; 8]) -> SyncManagerEntry {
     let [.., control, _, enable, usage] = *bytes;
-    SiiSyncManager { start: word(bytes, 0), length: word(bytes, 2), control, enable, usage }
+    let (start, length) = (word(bytes, 0), word(bytes, 2));
+    SyncManagerEntry { start, length, control, usage, enabled: enable & 1 != 0 }
 }
 
 fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
@@ -331,15 +299,17 @@ fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
     Ok(found)
 }
 
-fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> SiiDcMode {
-    SiiDcMode {
+fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> DcMode {
+    let factor = |at| i32::from(word(bytes, at) as i16);
+    DcMode {
         cycle_ns: long(bytes, 0),
-        cycle_factor: word(bytes, 16) as i16,
+        cycle_factor: factor(16),
         shift_ns: long(bytes, 4) as i32,
-        sync1_factor: word(bytes, 12) as i16,
+        sync1_factor: factor(12),
         sync1_shift_ns: long(bytes, 8) as i32,
         activate: word(bytes, 14),
         name: string(strings, bytes[18]),
+        ..DcMode::default()
     }
 }
 
@@ -398,14 +368,13 @@ mod tests {
         let times = [0, 0, 0, 0, 0xf0, 0xd8, 0xff, 0xff, 1, 0, 0, 0];
         let words = [0xff, 0xff, 0x30, 0x07, 0xfc, 0xff, 0, 0, 0, 0, 0, 0];
         let bytes = image(&[&[60, 0, 12, 0], &times[..], &words].concat());
-        let mode = SiiDcMode {
-            cycle_ns: 0,
+        let mode = DcMode {
             cycle_factor: -4,
             shift_ns: -10_000,
             sync1_factor: -1,
             sync1_shift_ns: 1,
             activate: 0x0730,
-            name: String::new(),
+            ..DcMode::default()
         };
         assert_eq!(Sii::decode(&bytes).unwrap().clock, [mode]);
     }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use onbeat_control::SdoAction;
 use onbeat_ethercat::description::{ChannelsTable, PdoDirection, mappable};
+use onbeat_ethercat::esi::DcMode;
 use onbeat_ethercat::layout::DeviceKind;
 use onbeat_ethercat::setup::Sync0;
-use onbeat_ethercat::sii::{Sii, SiiDcMode, SiiEntry, SiiPdo};
+use onbeat_ethercat::sii::{Sii, SiiEntry, SiiPdo};
 use onbeat_ethercat::{al, al_codes};
 use onbeat_host::foreign;
 use onbeat_robot::bus::{Upstream, upstreams};
@@ -249,7 +250,7 @@ pub(crate) fn sii_text(sii: &Sii) {
     ];
     for (number, one) in sii.sync_managers.iter().enumerate() {
         let usage = usages.get(usize::from(one.usage)).copied().unwrap_or("unknown");
-        let enabled = if one.enable & 1 == 0 { ", disabled" } else { "" };
+        let enabled = if one.enabled { "" } else { ", disabled" };
         lines.push(format!(
             "  SyncManager {number}: {:#06x}, {} bytes, control {:#04x}, {usage}{enabled}",
             one.start, one.length, one.control
@@ -261,8 +262,8 @@ pub(crate) fn sii_text(sii: &Sii) {
     lines.iter().for_each(|text| say(Tone::Plain, text));
 }
 
-fn clock_mode_text(mode: &SiiDcMode) -> String {
-    let multiple = |of: &str, factor: i16| match factor {
+fn clock_mode_text(mode: &DcMode) -> String {
+    let multiple = |of: &str, factor: i32| match factor {
         -1..=1 => of.to_owned(),
         2.. => format!("{factor} x {of}"),
         part => format!("{of} / {}", part.unsigned_abs()),
@@ -583,20 +584,21 @@ pub(crate) fn details(interface: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_ethercat::esi::SyncManagerEntry;
     use onbeat_ethercat::layout::Layout;
-    use onbeat_ethercat::sii::{SiiMailbox, SiiSyncManager};
+    use onbeat_ethercat::sii::SiiMailbox;
 
     use super::*;
 
     #[test]
     fn process_data_are_on_the_sync_managers_that_the_eeprom_names() {
         let of = |usages: &[u8]| {
-            let one = |&usage: &u8| SiiSyncManager {
+            let one = |&usage: &u8| SyncManagerEntry {
                 start: 0x1000,
                 length: 0,
                 control: 0,
-                enable: 1,
                 usage,
+                enabled: true,
             };
             let sync_managers = usages.iter().map(one).collect();
             let sii = Sii { sync_managers, ..Sii::default() };

@@ -17,9 +17,11 @@ pub struct SyncManagerEntry {
     pub length: u16,
     /// Control register.
     pub control: u8,
-    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs.
+    /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs,
+    /// 0 unused or unknown.
     pub usage: u8,
-    /// Whether it can be enabled although its default length is 0: a PDO can be assigned to it.
+    /// Whether it is enabled; in a description, whether it can be although its default length is
+    /// 0, because a PDO can be assigned to it.
     pub enabled: bool,
 }
 
