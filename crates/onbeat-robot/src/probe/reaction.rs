@@ -74,34 +74,7 @@ pub fn parts_of_cell(setting: &Setting, wanted: &BusCell) -> Result<(Parts, Gran
 struct Chain {
     controller: Box<dyn Controller + Send>,
     pins: Pins,
-    counter: ChainCounter,
-}
-
-/// What counts the reactions of a chain.
-struct ChainCounter {
-    results: Receiver<Reaction>,
-    sentence: String,
-    note: ChainNote,
-    measured: ReactionTimes,
-    in_block: Arc<AtomicBool>,
-}
-
-impl ChainCounter {
-    /// Has the companion of a loop record the reactions too.
-    fn watch(self, parts: &mut Parts) {
-        let Self { results, sentence, note, measured, in_block } = self;
-        parts.figures = Box::new(ReactionFigures(BusFigures));
-        let inner = std::mem::replace(&mut parts.companion, Box::new(Alone));
-        parts.companion = Box::new(ReactionCounter {
-            inner,
-            results,
-            is_over: false,
-            sentence,
-            note: Some(note),
-            measured,
-            in_block,
-        });
-    }
+    counter: ReactionCounter,
 }
 
 /// Prepares sensor, controller and actor of a chain.
@@ -171,7 +144,15 @@ fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeErr
         sender: Some(sender),
     };
     let measured = ReactionTimes::new(setting.period_ns, prediction);
-    let counter = ChainCounter { results, sentence, note, measured, in_block };
+    let counter = ReactionCounter {
+        inner: Box::new(Alone),
+        results,
+        is_over: false,
+        sentence,
+        note: Some(note),
+        measured,
+        in_block,
+    };
     Ok(Chain { controller, pins, counter })
 }
 
@@ -421,6 +402,13 @@ struct ReactionCounter {
 }
 
 impl ReactionCounter {
+    /// Has the companion of a loop record the reactions too.
+    fn watch(mut self, parts: &mut Parts) {
+        parts.figures = Box::new(ReactionFigures(BusFigures));
+        self.inner = std::mem::replace(&mut parts.companion, Box::new(Alone));
+        parts.companion = Box::new(self);
+    }
+
     /// Counts what the pins have reported; returns how many reactions that were.
     fn count_results(&mut self, recorder: &mut Recorder) -> usize {
         let mut count = 0;
