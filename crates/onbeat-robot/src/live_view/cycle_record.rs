@@ -1,5 +1,7 @@
 //! A record of the channel of cycles, read in place.
 
+use crate::cycle_messages::JointSample;
+
 /// Bytes of the header of a message.
 const HEADER: usize = 4;
 
@@ -34,6 +36,7 @@ pub(super) struct CycleRecord<'r> {
     pub rung: u8,
     targets: &'r [u8],
     actuals: &'r [u8],
+    velocities: &'r [u8],
     torques: &'r [u8],
     statuswords: &'r [u8],
 }
@@ -59,7 +62,7 @@ impl<'r> CycleRecord<'r> {
         };
         let targets = sequence(8)?;
         let actuals = sequence(8)?;
-        let _velocities = sequence(8)?;
+        let velocities = sequence(8)?;
         let torques = sequence(2)?;
         let statuswords = sequence(2)?;
 
@@ -80,42 +83,30 @@ impl<'r> CycleRecord<'r> {
             rung: *body.get(62)?,
             targets,
             actuals,
+            velocities,
             torques,
             statuswords,
         })
     }
 
-    /// Returns the joints: target and actual position in rad, torque in thousandths of the rated
-    /// torque, statusword.
-    pub(super) fn joints(&self) -> impl Iterator<Item = JointValues> {
+    /// Returns the joints.
+    pub(super) fn joints(&self) -> impl Iterator<Item = JointSample> {
         let floats = |bytes: &'r [u8]| {
             bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes))
         };
         let torques = self.torques.as_chunks().0;
         let statuswords = self.statuswords.as_chunks().0;
-        let positions = floats(self.targets).zip(floats(self.actuals));
-        let drives = torques.iter().zip(statuswords);
+        let motion = floats(self.targets).zip(floats(self.actuals)).zip(floats(self.velocities));
+        let all = motion.zip(torques.iter().zip(statuswords));
 
-        positions.zip(drives).map(|((target_rad, actual_rad), (torque, statusword))| JointValues {
+        all.map(|(((target_rad, actual_rad), velocity_rad_s), (torque, status))| JointSample {
             target_rad,
             actual_rad,
+            velocity_rad_s,
             torque_permille: i16::from_le_bytes(*torque),
-            statusword: u16::from_le_bytes(*statusword),
+            statusword: u16::from_le_bytes(*status),
         })
     }
-}
-
-/// The values of one joint in a cycle.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct JointValues {
-    /// Set-point sent, in rad.
-    pub target_rad: f64,
-    /// Actual position, in rad.
-    pub actual_rad: f64,
-    /// Torque, in thousandths of the rated torque.
-    pub torque_permille: i16,
-    /// Statusword of the drive.
-    pub statusword: u16,
 }
 
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -169,10 +160,11 @@ mod tests {
                 (record.in_op, record.is_fresh, record.phase, record.rung),
                 (16, true, 2, 1)
             );
-            let expected: Vec<JointValues> = (0..joints)
-                .map(|n| JointValues {
+            let expected: Vec<JointSample> = (0..joints)
+                .map(|n| JointSample {
                     target_rad: n as f64 + 0.5,
                     actual_rad: -(n as f64),
+                    velocity_rad_s: 0.25,
                     torque_permille: -3 - n as i16,
                     statusword: 0x1237 + n as u16,
                 })

@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::cycle_record::{CycleRecord, JointValues};
+use super::cycle_record::CycleRecord;
 use super::sparse_counts::SparseCounts;
+use crate::cycle_messages::JointSample;
 use crate::motion::JointState;
 use onbeat::record::{JointWindow, ValueRange};
 
@@ -16,7 +17,7 @@ const MOST_SKIPPED: u64 = 10_000;
 const SERIES: [&str; 4] = ["release_latency", "observed_period", "execution_time", "round_trip"];
 
 /// Returns a joint in one cycle.
-fn window_of(values: &JointValues) -> JointWindow {
+fn window_of(values: &JointSample) -> JointWindow {
     let state = JointState::from_statusword(values.statusword);
     let following_rad = values.target_rad - values.actual_rad;
     JointWindow {
@@ -210,7 +211,6 @@ fn write_times(times: &[SparseCounts; 4], out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle_messages::JointSample;
     use serde_json::Value;
 
     /// An encoded cycle of two joints.
