@@ -23,7 +23,7 @@ use super::peer::{self, Peer};
 
 const SUFFIX: &str = ".sock";
 const LOCK: &str = ".lock";
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 /// The user; and with a group its members.
 const MODE: Mode = Mode::from_raw_mode(0o600);
 const MODE_WITH_GROUP: Mode = Mode::from_raw_mode(0o660);
@@ -69,12 +69,14 @@ fn remove_leftovers_of(directory: &RuntimeDir) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn check_name(name: &str) -> Result<(), ControlError> {
+/// Returns whether a text can be a part of the name of a file.
+pub(super) fn is_word(text: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    let is_name = (1..=LONGEST_NAME).contains(&name.len())
-        && !name.starts_with('.')
-        && name.chars().all(fits);
-    if is_name {
+    (1..=LONGEST_NAME).contains(&text.len()) && text.chars().all(fits)
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), ControlError> {
+    if is_word(name) && !name.starts_with('.') {
         return Ok(());
     }
     Err(ControlError::BadName { name: name.to_owned(), most: LONGEST_NAME })

@@ -7,10 +7,10 @@
 use onbeat_rt::broadcast::Broadcast;
 
 use super::map::Map;
+use super::place::{LONGEST_NAME, is_word};
 use super::ring_error::RingError;
 use super::ring_file::{HeaderWords, MOST_BYTES, all};
 
-const LONGEST_NAME: usize = 64;
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATRG");
 /// Version of the layout; changes with every change of it.
 pub(super) const VERSION: u64 = 1;
@@ -74,11 +74,7 @@ impl Channel {
     /// # Errors
     /// [`RingError::BadName`].
     pub fn new(name: &str, topic: &str) -> Result<Self, RingError> {
-        let fits = |part: &str| {
-            let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-            (1..=LONGEST_NAME).contains(&part.len()) && part.chars().all(is_letter)
-        };
-        if !fits(name) || !fits(topic) {
+        if !is_word(name) || !is_word(topic) {
             let given = format!("{name}/{topic}");
             return Err(RingError::BadName { given, most: LONGEST_NAME });
         }
