@@ -20,8 +20,8 @@ const ROOT: &str = "/proc/1/root";
 /// Where programs of a user's guest are looked for; the last is Xenomai's own.
 const PATH: &str =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/xenomai/bin";
-/// Runs the load `$1` beside the words behind it, by the words that the agent knows too: they end with
-/// their input.
+/// Runs the load `$1` beside the words behind it. The agent knows no other words for a load; it ends
+/// with its input.
 const BESIDE_LOAD: &str = r#"sleep 1000000 | onbeat load --supervised "$1" > /dev/null 2>&1 & load=$!
 shift; "$@"; status=$?
 kill $load; exit $status"#;

@@ -218,8 +218,8 @@ fn finish_command<C: VmClock>(
     Ok(ExitVerdict::Pass)
 }
 
-/// Runs the job, and writes what the guest has sent into a new directory: by the free clock without what
-/// it measured.
+/// Runs the job, and writes what the guest has sent into a new directory: by the free clock without
+/// what it measured.
 fn kept<C: VmClock>(
     options: &VmRunOptions,
     job: &GuestJob,
