@@ -61,11 +61,6 @@ pub(super) fn port_arguments() -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// Arguments of QEMU for a guest in virtual time, which is held for each command.
-pub(super) fn hold_arguments() -> [String; 2] {
-    HeldGuest::arguments()
-}
-
 /// What the guest's first serial port says when it is about to answer. Until then the host lets the port be: in
 /// virtual time nothing that it does may change what was measured before.
 const ABOUT_TO_ANSWER: &str = "onbeat: answers";

@@ -21,6 +21,7 @@ use super::setting::MachineSetting;
 use super::store::{Answers, SeenThread, StudyStore};
 use crate::joined;
 use crate::vm::error::reason_line;
+use crate::vm::pm_timer::HeldGuest;
 use crate::vm::{
     BootImage, ForeignProbe, Guest, GuestMemory, GuestPlan, GuestResult, Job, PrintedRun,
     RealTimeMachine, ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, housekeeping,
@@ -295,7 +296,8 @@ impl StudyBench<'_> {
         if self.has_application() {
             guest.qemu_arguments.extend(application::port_arguments());
             if C::NAME == "virtual" {
-                guest.qemu_arguments.extend(application::hold_arguments());
+                // It is held for each command.
+                guest.qemu_arguments.extend(HeldGuest::arguments());
             } else {
                 guest.qemu_arguments.extend(joined::page_arguments());
             }
@@ -363,20 +365,14 @@ impl StudyBench<'_> {
         let clock =
             if C::NAME == "virtual" { AnsweringClock::Held } else { AnsweringClock::Joined };
         let directory = running.directory().to_owned();
-        let has_port = self.has_application();
+        let (has_port, commands) = (self.has_application(), self.study.commands);
         let over = AtomicBool::new(false);
+        let answered = || match application::connect(&directory, &over) {
+            Ok(port) => application::command_guest(port, &directory, commands, (clock, &over)),
+            Err(error) => Answers { failure: Some(error.to_string()), ..Answers::default() },
+        };
         let (ran, answers) = std::thread::scope(|scope| {
-            let over = &over;
-            let sending = scope.spawn(move || match application::connect(&directory, over) {
-                _ if !has_port => None,
-                Ok(port) => {
-                    let commands = self.study.commands;
-                    Some(application::command_guest(port, &directory, commands, (clock, over)))
-                }
-                Err(error) => {
-                    Some(Answers { failure: Some(error.to_string()), ..Answers::default() })
-                }
-            });
+            let sending = scope.spawn(|| has_port.then(answered));
             let ran = running.wait(self.stop);
             over.store(true, Ordering::Relaxed);
             (ran, sending.join().unwrap_or_default())
