@@ -1,5 +1,6 @@
 //! `onbeat vm study`: the staged study.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -231,7 +232,7 @@ fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<
         text += &format!("\nGuests ran by the {} clock: {}.\n", baseline.clock, baseline.because);
     }
 
-    for sentence in outstanding(results) {
+    if let Some(sentence) = outstanding(results) {
         text += &format!("\n{sentence}\n");
     }
     for table in tables.iter().filter(|table| !table.rows.is_empty()) {
@@ -242,9 +243,7 @@ fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<
 
 /// Writes a page per clock with the distributions of all rows, by `onbeat compare`.
 fn write_pages(request: &StudyRequest<'_>, results: &StudyResults) {
-    let mut clocks: Vec<&str> = results.measured.iter().map(|one| one.clock.as_str()).collect();
-    clocks.sort_unstable();
-    clocks.dedup();
+    let clocks: BTreeSet<&str> = results.measured.iter().map(|one| one.clock.as_str()).collect();
     for clock in clocks {
         let of_clock = results.measured.iter().filter(|one| one.clock == clock);
         let files: Vec<PathBuf> = of_clock.flat_map(|one| results.store.run_files(one)).collect();
@@ -267,15 +266,9 @@ fn write_pages(request: &StudyRequest<'_>, results: &StudyResults) {
 }
 
 /// What waits for a reboot, and how to make it.
-fn outstanding(results: &StudyResults) -> Vec<String> {
-    if results.waiting == 0 {
-        return Vec::new();
-    }
-    let (number, noun) = match results.waiting {
-        1 => (1, "measurement waits"),
-        number => (number, "measurements wait"),
-    };
-
+fn outstanding(results: &StudyResults) -> Option<String> {
+    let number = results.waiting;
+    let noun = if number == 1 { "measurement waits" } else { "measurements wait" };
     let how = match &results.boot {
         BootState::Outstanding { parameters } => format!(
             "add to the kernel command line of this machine, or write by `onbeat tune persist`: {}",
@@ -286,13 +279,15 @@ fn outstanding(results: &StudyResults) -> Vec<String> {
         }
     };
 
-    vec![format!(
-        "{number} {noun} for a reboot: {how}. Restart the machine, then run the same command: it resumes."
-    )]
+    (number > 0).then(|| {
+        format!(
+            "{number} {noun} for a reboot: {how}. Restart the machine, then run the same command: it resumes."
+        )
+    })
 }
 
 fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
-    for sentence in outstanding(results) {
+    if let Some(sentence) = outstanding(results) {
         warn(&sentence);
     }
     say_missing(results.missing, "measurements", stopped);
