@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use onbeat::campaign::{Campaign, CampaignEvent};
-use onbeat_tune::{CpuList, LiveHost, TuneError};
+use onbeat_tune::{CpuList, TuneError};
 
 use super::baseline::{baseline, loop_setup};
 use super::error::StudyError;
@@ -73,11 +73,10 @@ pub fn conduct<C: VmClock>(
     let baseline = baseline(request.study, C::NAME, request.because, &store)?;
     let own = CpuList::parse_list(&baseline.host_cpus).map_err(TuneError::from)?;
     let setup = loop_setup(&own, request.study, C::NAME);
-    let mut host =
-        StudyHost::open(LiveHost::new(), request.journals, request.command, setup.clone())?;
+    let mut host = StudyHost::open(request.journals, request.command, setup)?;
 
     let rows = Rows::new(&baseline.stages, request.study.prices);
-    let boot = boot_state(&host.tree, &baseline.stages, &setup)?;
+    let boot = boot_state(&host.tree, &baseline.stages, &host.setup)?;
     let queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
     let Queue { due, stored: mut measured, waiting } = queue;
     say_where(&baseline, request.study.probe.as_ref(), report);
@@ -149,7 +148,7 @@ impl Queue {
     ) -> Result<Self, StudyError> {
         let is_booted = *boot == BootState::InEffect;
         let has_boot_rows = rows.rows.iter().any(|row| row.takes_reboot);
-        let version = qemu_version()?;
+        let guest = guest_key(request, clock)?;
         let mut this = Self { due: Vec::new(), stored: Vec::new(), waiting: 0 };
         for run in 1..=request.study.runs {
             for row in &rows.rows {
@@ -157,7 +156,8 @@ impl Queue {
                 for (load, side) in cells(request.study, rows, row) {
                     let slot =
                         RowSlot { row: row.name.clone(), side, load: load.name.clone(), run };
-                    let key = key(request, row, load, side, GuestMachine { clock, qemu: &version });
+                    let guest = if side == StudySide::Inside { &*guest } else { "" };
+                    let key = key(request.study, row, load, guest);
                     match store.find(&slot, &key)? {
                         Some(measured) => this.stored.push(measured),
                         None if !is_of_this_boot => this.waiting += 1,
@@ -192,44 +192,24 @@ fn cells<'s>(
         .filter(move |(_, side)| is_own || *side == StudySide::Inside)
 }
 
-/// What a guest runs on.
-#[derive(Clone, Copy)]
-struct GuestMachine<'m> {
-    /// The name of its clock.
-    clock: &'m str,
-    /// The version of QEMU.
-    qemu: &'m str,
-}
-
-/// Everything that decides a result.
-fn key(
-    request: &StudyRequest<'_>,
-    row: &StudyRow,
-    load: &StudyLoad,
-    side: StudySide,
-    machine: GuestMachine<'_>,
-) -> String {
-    let StudyFile { duration, period, priority, commands, .. } = request.study;
-    let servo = request.study.servo.as_ref().map(|servo| format!(" {servo}")).unwrap_or_default();
-    let probe = request.study.probe.as_ref().map(|probe| format!(" {probe:?}")).unwrap_or_default();
+/// Everything that decides a result; `guest` is what decides those of guests alone.
+fn key(study: &StudyFile, row: &StudyRow, load: &StudyLoad, guest: &str) -> String {
+    let StudyFile { duration, period, priority, commands, .. } = study;
+    let servo = study.servo.as_ref().map(|servo| format!(" {servo}")).unwrap_or_default();
+    let probe = study.probe.as_ref().map(|probe| format!(" {probe:?}")).unwrap_or_default();
     let measured = format!(
         "{:?} {load:?} {duration:?} {period:?} {priority} {commands} edges{servo}{probe}",
         row.settings
     );
-    let guest = match side {
-        StudySide::Outside => String::new(),
-        StudySide::Inside => {
-            let StudyFile { cpus, memory_mib, guest_arguments, .. } = request.study;
-            let GuestMachine { clock, qemu } = machine;
-            let image = request.boot.initramfs.file_name();
-            let own = request.boot.own.as_ref().map(OwnMachine::identity).unwrap_or_default();
-            format!(
-                "{clock} {qemu} {} {image:?} {cpus} {memory_mib} {guest_arguments:?}{own}",
-                request.boot.release
-            )
-        }
-    };
     key_of(format!("{measured} {guest}").as_bytes())
+}
+
+fn guest_key(request: &StudyRequest<'_>, clock: &str) -> Result<String, StudyError> {
+    let StudyFile { cpus, memory_mib, guest_arguments, .. } = request.study;
+    let BootImage { release, initramfs, own, .. } = request.boot;
+    let (qemu, image) = (qemu_version()?, initramfs.file_name());
+    let own = own.as_ref().map(OwnMachine::identity).unwrap_or_default();
+    Ok(format!("{clock} {qemu} {release} {image:?} {cpus} {memory_mib} {guest_arguments:?}{own}"))
 }
 
 /// Measures what is due and returns the results; consecutive measurements of one row share its
@@ -263,7 +243,7 @@ fn measure_all<C: VmClock>(
             Ok(())
         });
 
-        host.restore(&made)?;
+        host.undo(&made.changes)?;
         measured?;
     }
 

@@ -24,7 +24,7 @@ pub(super) struct StudyHost {
 /// What was made of a row.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    changes: Vec<ChangeId>,
+    pub(super) changes: Vec<ChangeId>,
     /// Settings that are in effect.
     pub(super) settings: usize,
     /// What the kernel refused, with the reason.
@@ -34,11 +34,11 @@ pub(super) struct Made {
 impl StudyHost {
     /// Takes the lock on the journal: no other onbeat changes this machine meanwhile.
     pub(super) fn open(
-        host: LiveHost,
         journals: &Path,
         command: &str,
         setup: LoopSetup,
     ) -> Result<Self, StudyError> {
+        let host = LiveHost::new();
         if !host.is_root() {
             return Err(StudyError::NeedsRoot { command: command.to_owned() });
         }
@@ -63,7 +63,7 @@ impl StudyHost {
         let steps = match make_plan(&self.host, &mut self.journal, wanted, &mut made.changes) {
             Ok(steps) => steps,
             Err(why) => {
-                self.restore(&made)?;
+                self.undo(&made.changes)?;
                 return Err(why.into());
             }
         };
@@ -80,11 +80,6 @@ impl StudyHost {
             }
         }
         Ok(made)
-    }
-
-    /// Undoes what was made of a row.
-    pub(super) fn restore(&mut self, made: &Made) -> Result<(), StudyError> {
-        self.undo(&made.changes)
     }
 
     /// Undoes changes, newest first.
