@@ -8,7 +8,7 @@ use onbeat::record::ClockReading;
 use onbeat_rt::Instant;
 
 use super::error::JoinError;
-use super::exchange::{ExchangeHost, PageExchange};
+use super::exchange::ExchangeHost;
 use super::page::SharedPage;
 use super::relation::ClockRelation;
 use super::session::{ANSWERING, PAGE, exchange, page_arguments};
@@ -94,8 +94,8 @@ impl<C: VmClock> GuestPair<'_, C> {
             let exchanged = exchange(clock, running, self.exchanges, stop, &mut || Ok(()))?;
             exchanges[guest].extend(exchanged);
         }
-        let relate = |of: &[PageExchange]| ClockRelation::fit(of);
-        let relations = [relate(&exchanges[0])?, relate(&exchanges[1])?];
+        let [of_first, of_second] = &exchanges;
+        let relations = [ClockRelation::fit(of_first)?, ClockRelation::fit(of_second)?];
 
         let [first, second] = running;
         let results = [first.wait(stop)?, second.wait(stop)?];

@@ -150,7 +150,7 @@ impl<C: VmClock> GuestTrace<'_, C> {
         let mut recorder = FlightRecorder::open(&setting)?;
         let mut clock = ExchangeHost::new(page);
 
-        let mut exchanges = Vec::new();
+        let mut exchanges: Vec<PageExchange> = Vec::new();
         for done in [TraceStep::Measuring(thread), TraceStep::Measured] {
             let watch = &mut || recorder.keep_watch().map_err(JoinError::Host);
             match exchange(&mut clock, &mut running, self.exchanges, stop, watch) {
@@ -161,7 +161,9 @@ impl<C: VmClock> GuestTrace<'_, C> {
         }
 
         let relation = ClockRelation::fit(&exchanges)?;
-        let host = host_window(&mut recorder, &exchanges)?;
+        let from = exchanges.first().map(|first| first.sent).unwrap_or_default();
+        let to = exchanges.last().map(|last| last.received).unwrap_or_default();
+        let host = recorder.window(from, to)?;
         let missing = recorder.missing().to_vec();
         recorder.close();
         let result = running.wait(stop)?;
@@ -303,16 +305,6 @@ fn bind(pin: &VcpuPin, (pid, vcpus): (i32, &[i32])) -> Result<Journal, JoinError
             Err(error.into())
         }
     }
-}
-
-/// The host's events from the first to the last exchange.
-fn host_window(
-    recorder: &mut FlightRecorder,
-    exchanges: &[PageExchange],
-) -> Result<Window, JoinError> {
-    let from = exchanges.first().map(|first| first.sent).unwrap_or_default();
-    let to = exchanges.last().map(|last| last.received).unwrap_or_default();
-    Ok(recorder.window(from, to)?)
 }
 
 fn joined<C: VmClock>(

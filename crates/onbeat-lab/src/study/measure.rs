@@ -1,6 +1,7 @@
 //! One measurement: on this machine, or in a guest whose threads are placed.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,14 +188,11 @@ impl StudyBench<'_> {
             message,
         };
 
-        let mut child = process::spawn(command, 0)
-            .map_err(|error| failed("an error".to_owned(), error.to_string()))?;
+        let refused = |error: io::Error| failed("an error".to_owned(), error.to_string());
+        let mut child = process::spawn(command, 0).map_err(refused)?;
         let begun = Instant::now();
         loop {
-            let status = child
-                .try_wait()
-                .map_err(|error| failed("an error".to_owned(), error.to_string()))?;
-            if let Some(status) = status {
+            if let Some(status) = child.try_wait().map_err(refused)? {
                 let errors = fs::read(scratch.join("errors")).unwrap_or_default();
                 // Statuses 1 and 3 are verdicts as well; without output it has failed.
                 let has_output =
