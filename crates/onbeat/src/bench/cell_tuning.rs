@@ -204,30 +204,27 @@ impl CellTuning {
     /// [`CellTuningError::UnknownName`].
     pub fn with(&self, name: &str) -> Result<(Self, bool), CellTuningError> {
         let mut more = self.clone();
-        let is_new = more.add(name)?;
+        let is_new = more.add(name).ok_or_else(|| unknown(name, name))?;
         Ok((more, is_new))
     }
 
-    /// Adds a setting; returns whether it is new.
-    fn add(&mut self, name: &str) -> Result<bool, CellTuningError> {
-        let name = canonical(name).ok_or_else(|| CellTuningError::UnknownName {
-            word: name.to_owned(),
-            name: name.to_owned(),
-        })?;
+    /// Adds a setting; returns whether it is new, and `None` for an unknown one.
+    fn add(&mut self, name: &str) -> Option<bool> {
+        let name = canonical(name)?;
         let options = LoopOptions::of_id(&name).unwrap_or_default();
         if options.letters != Tuning::default() {
             let before = LoopOptions { letters: self.letters, ..LoopOptions::default() };
             let after = before.and(options).letters;
             let is_new = after != self.letters;
             self.letters = after;
-            return Ok(is_new);
+            return Some(is_new);
         }
 
         let is_new = !self.names.contains(&name);
         if is_new {
             self.names.push(name);
         }
-        Ok(is_new)
+        Some(is_new)
     }
 }
 
@@ -263,13 +260,9 @@ impl FromStr for CellTuning {
                 continue;
             }
 
-            let word = || word.to_owned();
-            let is_new = tuning.add(part).map_err(|_| CellTuningError::UnknownName {
-                word: word(),
-                name: part.to_owned(),
-            })?;
-            if !is_new {
-                return Err(CellTuningError::Twice { word: word(), name: part.to_owned() });
+            if !tuning.add(part).ok_or_else(|| unknown(word, part))? {
+                let (word, name) = (word.to_owned(), part.to_owned());
+                return Err(CellTuningError::Twice { word, name });
             }
         }
 
@@ -294,6 +287,10 @@ fn is_name(part: &str) -> bool {
 /// Whether a name is the path of a plan.
 pub(super) fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".toml")
+}
+
+fn unknown(word: &str, name: &str) -> CellTuningError {
+    CellTuningError::UnknownName { word: word.to_owned(), name: name.to_owned() }
 }
 
 /// The one name of a setting; `None` for an unknown one.
