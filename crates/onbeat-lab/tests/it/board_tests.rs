@@ -13,9 +13,7 @@ use onbeat::campaign::CampaignEvent;
 use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
-use onbeat_lab::vm::{
-    BootImage, GuestWiring, Initramfs, LabResults, Laboratory, Repetition, Shard, Virtual,
-};
+use onbeat_lab::vm::{BootImage, GuestWiring, Initramfs, LabResults, Laboratory, Shard, Virtual};
 
 use test_lab::{BUSYBOX, RT, TestLab, packages};
 
@@ -59,7 +57,7 @@ fn conduct(lab: &TestLab, tests: &BoardTests, out: &Path) -> [LabResults<Virtual
             boots: boots.clone(),
             jobs: 2,
             niceness: 0,
-            repetition: Repetition::Compare { times: 1 },
+            again: 1,
             shard: Shard::WHOLE,
         };
         let mut report = |event: CampaignEvent<'_>| {

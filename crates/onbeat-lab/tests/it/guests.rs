@@ -16,7 +16,7 @@ use std::time::Duration;
 use onbeat::campaign::CampaignEvent;
 use onbeat_lab::vm::{
     Accelerator, Free, Guest, Initramfs, Job, Kernel, LabResults, Laboratory, LatencyTest, Matrix,
-    PathPart, Repetition, Shard, Virtual, VmError, WorkDirectory, choose_accelerator,
+    PathPart, Shard, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};
@@ -131,20 +131,20 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
         boots,
         jobs: 2,
         niceness: 19,
-        repetition: Repetition::Reuse,
+        again: 0,
         shard: Shard::WHOLE,
     };
     let (stopped, to_run) = conduct(&laboratory, 1);
     assert_eq!((stopped.stored.len() + stopped.missing, to_run), (4, 4));
     assert!(!stopped.stored.is_empty() && stopped.missing > 0, "{stopped:?}");
 
-    laboratory.repetition = Repetition::Compare { times: 1 };
+    laboratory.again = 1;
     let (whole, to_run) = conduct(&laboratory, usize::MAX);
     assert_eq!(to_run, 8 - stopped.stored.len());
     assert_eq!((whole.stored.len(), whole.missing, whole.compared), (4, 0, 4));
     assert_eq!(whole.differing, []);
 
-    laboratory.repetition = Repetition::Reuse;
+    laboratory.again = 0;
     let (again, to_run) = conduct(&laboratory, usize::MAX);
     let table = whole.tables().expect("a table")[0].to_text(120);
     assert_eq!((to_run, again.tables().expect("a table")[0].to_text(120)), (0, table));
@@ -166,7 +166,7 @@ fn the_worst_experiment_is_replayed_with_the_same_bytes_and_its_path_adds_up() {
         boots: vec![lab.boot(&lab.kernel(RT))],
         jobs: 1,
         niceness: 19,
-        repetition: Repetition::Reuse,
+        again: 0,
         shard: Shard::WHOLE,
     };
     let text = format!(

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use onbeat::campaign::CampaignEvent;
-use onbeat_lab::vm::{LabResults, Laboratory, LatencyTest, Matrix, Repetition, Shard, Virtual};
+use onbeat_lab::vm::{LabResults, Laboratory, LatencyTest, Matrix, Shard, Virtual};
 
 use test_lab::{RT, STOCK, TestLab};
 
@@ -39,7 +39,7 @@ impl Drop for Stress {
     }
 }
 
-fn conduct(lab: &TestLab, repetition: Repetition, out: &Path) -> LabResults<Virtual> {
+fn conduct(lab: &TestLab, again: u16, out: &Path) -> LabResults<Virtual> {
     let text = format!(
         "kernels = [{{ name = \"rt\", package = \"{RT}\" }}, {{ name = \"stock\", package = \"{STOCK}\" }}]\n\
          loads = [{{ name = \"writer\", load = \"{}\" }}]\nduration_ms = 500\n",
@@ -52,7 +52,7 @@ fn conduct(lab: &TestLab, repetition: Repetition, out: &Path) -> LabResults<Virt
         boots: [RT, STOCK].map(|package| lab.boot(&lab.kernel(package))).to_vec(),
         jobs: 1,
         niceness: 19,
-        repetition,
+        again,
         shard: Shard::WHOLE,
     };
     let mut report = |event: CampaignEvent<'_>| {
@@ -68,10 +68,10 @@ fn conduct(lab: &TestLab, repetition: Repetition, out: &Path) -> LabResults<Virt
 fn forty_guests_beside_a_loaded_host_send_the_bytes_of_those_on_a_quiet_one() {
     let Some(lab) = TestLab::open() else { return };
     let out = tempfile::tempdir().expect("a directory");
-    let quiet = conduct(&lab, Repetition::Reuse, out.path());
+    let quiet = conduct(&lab, 0, out.path());
     let Some(_stress) = Stress::start() else { return };
 
-    let repeated = conduct(&lab, Repetition::Compare { times: TIMES }, out.path());
+    let repeated = conduct(&lab, TIMES, out.path());
     let (compared, differing) = (repeated.compared, repeated.differing.len());
     println!("{} of {compared} guests sent the same bytes", compared - differing);
     assert_eq!((compared, differing), (2 * usize::from(TIMES), 0));

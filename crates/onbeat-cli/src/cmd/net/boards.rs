@@ -11,7 +11,7 @@ use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
 use onbeat_lab::vm::{
-    LabResults, Laboratory, Matrix, MatrixError, Measures, Repetition, Shard, Virtual, VmClock,
+    LabResults, Laboratory, Matrix, MatrixError, Measures, Shard, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
             boots: boots.clone(),
             jobs: thread::available_parallelism().map_or(1, NonZero::get),
             niceness: NICENESS,
-            repetition: repetition(options),
+            again: u16::from(options.boards.verify),
             shard: Shard::WHOLE,
         };
         let mut progress = CellLines::new(&begun);
@@ -84,10 +84,6 @@ fn tests(options: &NetLabOptions) -> BoardTests {
         loads: options.boards.loads.clone(),
         duration: Duration::from_nanos(options.duration.unwrap_or(USUAL_NS)),
     }
-}
-
-const fn repetition(options: &NetLabOptions) -> Repetition {
-    if options.boards.verify { Repetition::Compare { times: 1 } } else { Repetition::Reuse }
 }
 
 fn show(

@@ -9,7 +9,7 @@ use onbeat::campaign::CampaignEvent;
 use onbeat::record::Series;
 use onbeat_lab::vm::{
     BootImage, CellFigures, ClockChoice, Free, KernelChoice, LabGuest, LabResults, Laboratory,
-    Matrix, Measures, Repetition, Shard, Virtual, VmClock,
+    Matrix, Measures, Shard, Virtual, VmClock,
 };
 use onbeat_report::Table;
 use onbeat_report::units::counted;
@@ -33,7 +33,7 @@ pub(in crate::cmd) const NICENESS: i32 = 19;
 pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
     let (mut matrix, is_the_agents) = read(path)?;
-    if options.verify.is_some_and(|times| times > 0) {
+    if options.verify.is_some() {
         refuse_own_guests(&matrix, path, "--verify")?;
     }
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -44,10 +44,6 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
 
     let out = options.out.clone().unwrap_or_else(|| default_out(path));
     let niceness = if matrix.clock() == ClockChoice::Real { 0 } else { NICENESS };
-    let repetition = match options.verify {
-        None | Some(0) => Repetition::Reuse,
-        Some(times) => Repetition::Compare { times },
-    };
     let real = match (matrix.clock(), boots.first()) {
         (ClockChoice::Real, Some(boot)) => Some(stock.real_clock(boot, stop)?),
         _ => None,
@@ -58,7 +54,7 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
         boots,
         jobs: jobs(options, matrix.clock()),
         niceness,
-        repetition,
+        again: options.verify.unwrap_or(0),
         shard: options.shard.unwrap_or(Shard::WHOLE),
     };
 

@@ -1,8 +1,8 @@
 //! `onbeat vm replay`: the largest latency of a laboratory, traced from outside the guest.
 
 use onbeat_lab::vm::{
-    ClockChoice, CriticalPath, Laboratory, Measures, PathPart, Repetition, Replay, Shard,
-    StoredExperiment, Virtual,
+    ClockChoice, CriticalPath, Laboratory, Measures, PathPart, Replay, Shard, StoredExperiment,
+    Virtual,
 };
 use onbeat_report::table::{Column, Row, Table};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
         boots,
         jobs: 1,
         niceness: NICENESS,
-        repetition: Repetition::Reuse,
+        again: 0,
         shard: Shard::WHOLE,
     };
 

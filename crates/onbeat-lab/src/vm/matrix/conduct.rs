@@ -15,19 +15,6 @@ use crate::vm::replay::{Replay, ReplayTarget, replay};
 use crate::vm::work_directory::key_of;
 use crate::vm::{BootImage, Guest, GuestResult, Job, VmError, WorkDirectory, qemu_version};
 
-/// How stored experiments are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repetition {
-    /// They are not run again.
-    Reuse,
-    /// Every experiment is run this many times more, and the bytes are compared with those of the
-    /// first.
-    Compare {
-        /// Number of repetitions of each experiment.
-        times: u16,
-    },
-}
-
 /// A part of a laboratory that one machine of several runs: every `of`-th experiment from the
 /// `number`-th on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +66,9 @@ pub struct Laboratory<'l> {
     pub jobs: usize,
     /// Added to the nice value of the guests, 0 to 19.
     pub niceness: i32,
-    /// How stored experiments are treated.
-    pub repetition: Repetition,
+    /// How many times more every experiment is run, to compare the bytes with those of the first;
+    /// with 0 one that is stored is not run again.
+    pub again: u16,
     /// Which of the experiments are run.
     pub shard: Shard,
 }
@@ -112,7 +100,7 @@ impl Laboratory<'_> {
     ) -> Result<LabResults<C>, VmError> {
         let store = LabStore::open(self.out)?;
         let prepared = self.prepare(matrix, clock, &store)?;
-        let queue = queue(&prepared, self.repetition);
+        let queue = queue(&prepared, self.again);
         let mut results: Vec<Option<StoredExperiment>> =
             prepared.iter().map(|one| one.stored.clone()).collect();
         let stored = results.iter().flatten().count();
@@ -218,12 +206,8 @@ impl Laboratory<'_> {
 
 /// Indexes of the experiments to run, in order; one that is to be compared stands there as often as
 /// it is run.
-fn queue<C: VmClock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<usize> {
-    let again = match repetition {
-        Repetition::Reuse => 0,
-        Repetition::Compare { times } => usize::from(times),
-    };
-    let runs = |one: &Prepared<C>| usize::from(one.stored.is_none()) + again;
+fn queue<C: VmClock>(prepared: &[Prepared<C>], again: u16) -> Vec<usize> {
+    let runs = |one: &Prepared<C>| usize::from(one.stored.is_none()) + usize::from(again);
     let indexes =
         prepared.iter().enumerate().flat_map(|(index, one)| std::iter::repeat_n(index, runs(one)));
     indexes.collect()

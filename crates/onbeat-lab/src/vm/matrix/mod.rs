@@ -2,7 +2,7 @@
 //!
 //! [`Matrix`] is the file, [`Laboratory`] runs its experiments in parallel and keeps what they send,
 //! [`LabResults`] has the figures. In virtual time an experiment sends the same bytes again, so a
-//! stored one is not run again, and [`Repetition::Compare`] checks that.
+//! stored one is not run again, and [`Laboratory::again`] checks that.
 
 mod conduct;
 mod file;
@@ -19,7 +19,7 @@ use onbeat::campaign::product;
 use onbeat::load::{Load, LoadError};
 use serde::{Deserialize, Serialize};
 
-pub use conduct::{Laboratory, NotAShard, Repetition, Shard};
+pub use conduct::{Laboratory, NotAShard, Shard};
 pub use results::{CellFigures, LabResults};
 pub use store::StoredExperiment;
 
