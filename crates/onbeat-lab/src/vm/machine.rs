@@ -41,18 +41,6 @@ impl GuestMemory {
             None => Self::Prefaulted,
         }
     }
-
-    /// In words, for tables.
-    #[must_use]
-    pub fn words(self) -> String {
-        match self {
-            Self::OnDemand => "on demand".to_owned(),
-            Self::Prefaulted => "prefaulted and locked, in pages of 4 KiB".to_owned(),
-            Self::HugePages { page_kib } => {
-                format!("prefaulted and locked, in pages of {} MiB", page_kib / 1024)
-            }
-        }
-    }
 }
 
 /// Returns the number of free huge pages of a size on this machine; 0 for a size that it does not
