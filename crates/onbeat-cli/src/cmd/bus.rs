@@ -11,17 +11,12 @@ pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
 }
 
 fn measured(words: &[String]) -> Result<ExitVerdict, Failure> {
-    match Measure::from_words(words) {
+    match Measure::from_words(words).map_err(BusFailure::Words)? {
         Ok(measure) => super::measure::run(&measure),
         // Help was requested after the two dashes.
-        Err(answer) if !answer.use_stderr() => {
-            put(|out| write!(out, "{answer}"));
+        Err(help) => {
+            put(|out| write!(out, "{help}"));
             Ok(ExitVerdict::Pass)
-        }
-        Err(why) => {
-            let why = why.to_string();
-            let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            Err(BusFailure::Words(first.to_owned()).into())
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A measurement that is typed for a guest: its options are read here, before the guest boots.
 
-use clap::error::ErrorKind;
 use onbeat_lab::vm::GuestPlan;
 
 use super::limit;
@@ -17,15 +16,7 @@ pub(crate) fn guest_plan(words: &[String]) -> Result<Option<GuestPlan>, String> 
     let Some((_, options)) = words.split_first().filter(|(first, _)| *first == "measure") else {
         return Ok(None);
     };
-    let measure = match Measure::from_words(options) {
-        Ok(measure) => measure,
-        Err(error)
-            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(sentence(&error)),
-    };
+    let Ok(measure) = Measure::from_words(options)? else { return Ok(None) };
     let Measure { probe, options, given } = &measure;
     if !is_the_agents(options) || !onbeat::probe::ALL.iter().any(|known| known.name == probe.name) {
         return Ok(None);
@@ -53,13 +44,6 @@ fn is_the_agents(options: &MeasureOptions) -> bool {
     let is_plain = tuning.is_none() && load_dir.is_none() && !resume && log_to.is_none();
     let is_alone = beside.is_none() && beside_view.view.is_none() && beside_view.metrics.is_none();
     is_one_run && is_plain && is_alone && most_alarms(limit).is_none()
-}
-
-/// clap's first sentence.
-fn sentence(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    first.strip_prefix("error: ").unwrap_or(first).to_owned()
 }
 
 #[cfg(test)]

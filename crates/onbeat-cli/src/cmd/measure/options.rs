@@ -165,15 +165,24 @@ impl Subcommand for Measure {
 }
 
 impl Measure {
-    /// Parses the words behind `measure`, for other commands that run a probe.
+    /// Parses the words behind `measure`, for other commands that run a probe. The inner error is
+    /// help that they ask for.
     ///
     /// # Errors
-    /// As for the command line.
-    pub(crate) fn from_words(words: &[String]) -> Result<Self, clap::Error> {
+    /// The first sentence of what the command line would say.
+    pub(crate) fn from_words(words: &[String]) -> Result<Result<Self, clap::Error>, String> {
         let command = Self::augment_subcommands(Command::new("measure").no_binary_name(true));
         // The user's options come last and override those of the other command.
         let command = command.mut_subcommands(|probe| probe.args_override_self(true));
-        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+        let parsed = command.try_get_matches_from(words);
+        match parsed.and_then(|matches| Self::from_arg_matches(&matches)) {
+            Err(why) if why.use_stderr() => {
+                let why = why.to_string();
+                let first = why.lines().next().unwrap_or_default();
+                Err(first.strip_prefix("error: ").unwrap_or(first).to_owned())
+            }
+            measure_or_help => Ok(measure_or_help),
+        }
     }
 }
 

@@ -41,9 +41,11 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
         _ => LinkRates::Unlimited,
     };
     // What is not understood is refused before anything is built.
-    let Some(_) = measure_of(&words(options, rates, &[], 1_000_000))? else {
+    let tried = Measure::from_words(&words(options, rates, &[], 1_000_000));
+    if let Err(help) = tried.map_err(NetFailure::Words)? {
+        put(|out| write!(out, "{help}"));
         return Ok(ExitVerdict::Pass);
-    };
+    }
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let lab = NetworkLab::build(&network, rates)?;
@@ -60,9 +62,8 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
         if interruptions.stop.load(Ordering::Relaxed) {
             break;
         }
-        let Some(measure) = measure_of(&words(options, rates, &addresses, *period_ns))? else {
-            return Ok(ExitVerdict::Pass);
-        };
+        let measure = Measure::from_words(&words(options, rates, &addresses, *period_ns));
+        let Ok(measure) = measure.map_err(NetFailure::Words)? else { break };
         verdict = worse(verdict, lab.within_controller(|| measure::run(&measure))??);
     }
 
@@ -122,20 +123,4 @@ fn words(
     words.extend(options.json.then(|| "--json".to_owned()));
     words.extend(options.more.iter().cloned());
     words
-}
-
-/// Returns the run of these words; `None` when they asked for help, which has been printed.
-fn measure_of(words: &[String]) -> Result<Option<Measure>, Failure> {
-    match Measure::from_words(words) {
-        Ok(measure) => Ok(Some(measure)),
-        Err(answer) if !answer.use_stderr() => {
-            put(|out| write!(out, "{answer}"));
-            Ok(None)
-        }
-        Err(why) => {
-            let why = why.to_string();
-            let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            Err(NetFailure::Words(first.to_owned()).into())
-        }
-    }
 }
