@@ -117,7 +117,8 @@ pub struct Devices {
     sockets: Vec<UdpSocket>,
     allow: Vec<AddressRange>,
     silences: Vec<Silence>,
-    counts: DeviceCounts,
+    /// What the devices have done so far.
+    pub counts: DeviceCounts,
 }
 
 impl Devices {
@@ -160,12 +161,6 @@ impl Devices {
     /// The system's.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.sockets.iter().map(UdpSocket::local_addr).collect()
-    }
-
-    /// Returns what the devices have done so far.
-    #[must_use]
-    pub const fn counts(&self) -> &DeviceCounts {
-        &self.counts
     }
 
     /// Answers until `stop` is set.

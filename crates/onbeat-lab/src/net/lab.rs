@@ -116,7 +116,7 @@ impl NetworkLab {
     /// Returns what the devices have done so far, all together.
     #[must_use]
     pub fn device_counts(&self) -> &DeviceCounts {
-        self.devices.counts()
+        &self.devices.counts
     }
 }
 

@@ -123,8 +123,8 @@ impl<'k> Initramfs<'k> {
     pub fn build(&self, work: &WorkDirectory) -> Result<BootImage, VmError> {
         let initramfs = work.keep_archive(&self.archive()?.to_bytes())?;
         Ok(BootImage {
-            release: self.kernel.release().to_owned(),
-            vmlinux: self.kernel.vmlinux().to_owned(),
+            release: self.kernel.release.clone(),
+            vmlinux: self.kernel.vmlinux.clone(),
             initramfs,
             has_port: self.has_port,
             takes_job_file: self.takes_job_file,

@@ -16,8 +16,10 @@ use super::leftover::{self, EndedGuest};
 /// is written.
 #[derive(Debug)]
 pub struct WorkDirectory {
-    path: PathBuf,
-    ended: Vec<EndedGuest>,
+    /// The directory itself, absolute.
+    pub path: PathBuf,
+    /// Guests that [`Self::open`] has ended, because their starter no longer exists.
+    pub ended_guests: Vec<EndedGuest>,
 }
 
 impl WorkDirectory {
@@ -30,7 +32,7 @@ impl WorkDirectory {
         fs::create_dir_all(path).map_err(VmError::writing(path))?;
         // QEMU runs in another directory: its paths must not depend on this process's own.
         let path = fs::canonicalize(path).map_err(VmError::reading(path))?;
-        let mut work = Self { path, ended: Vec::new() };
+        let mut work = Self { path, ended_guests: Vec::new() };
         let below =
             [work.kernels(), work.packages(), work.archives(), work.snapshots(), work.guests()];
         for directory in below {
@@ -38,20 +40,8 @@ impl WorkDirectory {
         }
 
         remove_partial(&work.path)?;
-        work.ended = leftover::end_guests(&work.guests())?;
+        work.ended_guests = leftover::end_guests(&work.guests())?;
         Ok(work)
-    }
-
-    /// Guests that [`Self::open`] has ended, because their starter no longer exists.
-    #[must_use]
-    pub fn ended_guests(&self) -> &[EndedGuest] {
-        &self.ended
-    }
-
-    /// The directory itself, absolute.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Unpacked kernels.
@@ -131,10 +121,10 @@ mod tests {
             let create = |into: &Path| {
                 fs::write(into.join("whole"), content).map_err(VmError::writing(into))
             };
-            create_whole_in(work.path(), &target, create).expect("a directory");
+            create_whole_in(&work.path, &target, create).expect("a directory");
         }
         assert_eq!(fs::read_to_string(target.join("whole")).expect("a file"), "first");
-        let visible = fs::read_dir(work.path()).expect("a directory").count();
+        let visible = fs::read_dir(&work.path).expect("a directory").count();
         assert_eq!(visible, 5, "kernels, packages, initramfs, snapshots, guests");
     }
 }

@@ -67,7 +67,7 @@ fn a_bench_in_a_guest_sends_its_summary_and_a_run_file_per_cell() {
 fn a_guest_without_a_port_gets_its_job_and_sends_its_results_by_other_ways() {
     let Some(lab) = TestLab::open() else { return };
     // Of this kernel all that carries data is a module, and this guest has none.
-    let vmlinux = lab.kernel(RT).vmlinux().to_owned();
+    let vmlinux = lab.kernel(RT).vmlinux;
     let kernel = Kernel::from_image(&lab.work, &vmlinux, None).expect("a kernel without modules");
     let guest = Guest { boot: lab.boot(&kernel), ..lab.guest(RT, Virtual::default()) };
     let mut job = Job::new();
@@ -284,7 +284,7 @@ fn no_guest_outlives_a_starter_that_is_killed() {
     }
     let Some(lab) = TestLab::open() else { return };
     let mut starter =
-        starter(lab.work.path(), "no_guest_outlives_a_starter_that_is_killed", "free");
+        starter(&lab.work.path, "no_guest_outlives_a_starter_that_is_killed", "free");
     let lines = BufReader::new(starter.stdout.take().expect("its output")).lines();
     let numbers = lines
         .map_while(Result::ok)
@@ -299,9 +299,9 @@ fn no_guest_outlives_a_starter_that_is_killed() {
         std::thread::yield_now();
     }
 
-    let again = WorkDirectory::open(lab.work.path()).expect("a work directory");
-    assert_eq!(again.ended_guests().len(), 1, "the directory of the guest");
-    assert_eq!(fs::read_dir(again.path().join("guests")).expect("a directory").count(), 0);
+    let again = WorkDirectory::open(&lab.work.path).expect("a work directory");
+    assert_eq!(again.ended_guests.len(), 1, "the directory of the guest");
+    assert_eq!(fs::read_dir(again.path.join("guests")).expect("a directory").count(), 0);
 }
 
 #[test]
@@ -312,18 +312,18 @@ fn a_starter_that_is_killed_while_a_guest_is_saved_leaves_nothing_after_the_next
         return start_and_wait(Path::new(&work));
     }
     let Some(lab) = TestLab::open() else { return };
-    let guests = lab.work.path().join("guests");
+    let guests = lab.work.path.join("guests");
     for instant in 0..8 {
-        let mut starter = starter(lab.work.path(), name, &format!("saved{instant}"));
+        let mut starter = starter(&lab.work.path, name, &format!("saved{instant}"));
         // Some of these instants are before, some in the guest's boot, some after its saving.
         std::thread::sleep(Duration::from_millis(60 << instant));
         starter.kill().expect("a signal");
         starter.wait().expect("its end");
 
-        WorkDirectory::open(lab.work.path()).expect("a work directory");
+        WorkDirectory::open(&lab.work.path).expect("a work directory");
         // A guest that got its starter's signal may still be giving up its memory; without the signal
         // this would not end.
-        while !guests_in(lab.work.path()).is_empty() {
+        while !guests_in(&lab.work.path).is_empty() {
             std::thread::yield_now();
         }
         assert_eq!(fs::read_dir(&guests).expect("a directory").count(), 0, "instant {instant}");

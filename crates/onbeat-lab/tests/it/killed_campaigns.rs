@@ -69,7 +69,7 @@ impl<'l> KilledCommand<'l> {
     fn command(&self, name: &str, more: &[&str]) -> Command {
         let mut command = Command::new(&self.lab.onbeat);
         command.args(&self.words).args(more).arg("--out").arg(self.out(name));
-        command.arg("--work").arg(self.lab.work.path()).arg("--onbeat").arg(&self.lab.onbeat);
+        command.arg("--work").arg(&self.lab.work.path).arg("--onbeat").arg(&self.lab.onbeat);
         command.args(std::env::var_os("ONBEAT_VM_DOWNLOAD").map(|_| "--download"));
         command.env("ONBEAT_STATE_DIR", self.out("state")).current_dir(self.scratch.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -54,7 +54,7 @@ impl TraceBench<'_> {
     fn trace(&self) -> Command {
         let cpu = onbeat::host::online_cpus().last().copied().expect("a CPU").to_string();
         let path = |path: &Path| path.to_str().expect("a path").to_owned();
-        let (work, onbeat) = (path(self.lab.work.path()), path(&self.lab.onbeat));
+        let (work, onbeat) = (path(&self.lab.work.path), path(&self.lab.onbeat));
         let words = ["vm", "trace", RT, "--cpu", &cpu, "--work", &work, "--onbeat", &onbeat];
         let job = "--exchanges 100 --out out -- measure latency --period 5ms --for 1s";
         let mut command = self.onbeat(&words);
@@ -64,7 +64,7 @@ impl TraceBench<'_> {
 
     /// What is left of a process of onbeat that has ended; other guests may run beside it.
     fn left_by(&self, pid: u32) -> HostLeftovers {
-        let guests = fs::canonicalize(self.lab.work.path()).expect("a path").join("guests");
+        let guests = fs::canonicalize(&self.lab.work.path).expect("a path").join("guests");
         // The directory of a guest begins with its starter.
         let is_own = |path: &Path| {
             let name = path.strip_prefix(&guests).ok().and_then(|below| below.to_str());
@@ -163,7 +163,7 @@ fn a_killed_trace_leaves_nothing_after_the_next_start() {
 
         let repaired = traced.onbeat(&["repair"]).status().expect("a repair");
         assert!(repaired.success(), "draw {draw}: {repaired}");
-        WorkDirectory::open(lab.work.path()).expect("a work directory");
+        WorkDirectory::open(&lab.work.path).expect("a work directory");
         // A guest that got its starter's signal may still be giving up its memory; without the
         // signal this would not end.
         while !traced.left_by(pid).processes.is_empty() {
@@ -200,7 +200,7 @@ fn a_killed_study_leaves_the_machine_as_it_was() {
     fs::write(&file, text).expect("a study");
     let place = |path: &Path| path.to_str().expect("a path").to_owned();
     let study = |out: &str| {
-        let (work, onbeat) = (place(lab.work.path()), place(&lab.onbeat));
+        let (work, onbeat) = (place(&lab.work.path), place(&lab.onbeat));
         let words = ["vm", "study", &place(&file), "--quick", "--work", &work, "--onbeat", &onbeat];
         let mut command = studied.onbeat(&words);
         command.args(download()).args(["--out", out]).spawn().expect("a study")
@@ -226,7 +226,7 @@ fn a_killed_study_leaves_the_machine_as_it_was() {
         }
         longest = longest.max(since.elapsed());
         // The directory of a killed guest is the next start's to remove.
-        WorkDirectory::open(lab.work.path()).expect("a work directory");
+        WorkDirectory::open(&lab.work.path).expect("a work directory");
         assert_eq!(studied.left_by(pid), before.1, "draw {draw}");
     }
     println!(

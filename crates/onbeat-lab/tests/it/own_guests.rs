@@ -101,7 +101,7 @@ fn guest_with(lab: &TestLab, directory: &Path, has: &SmallGuest<'_>) -> PathBuf 
     let script = format!(
         "#!/bin/sh\nDISK=disk.img\nexec qemu-system-x86_64 -M q35,accel=kvm -m 512 -smp 2 \\\n \
          -kernel {} -initrd initrd -append 'quiet console=ttyS0' -drive file=$DISK,format=raw,if=virtio {} -nographic \"$@\"\n",
-        kernel.vmlinux().display(),
+        kernel.vmlinux.display(),
         has.line
     );
     let path = directory.join("start.sh");
@@ -301,7 +301,7 @@ impl DebianGuest {
             println!("skipped: mmdebstrap and mke2fs are not both installed");
             return None;
         }
-        let directory = lab.work.path().join("debian").join(versions());
+        let directory = lab.work.path.join("debian").join(versions());
         if !directory.join("disk.img").is_file() {
             make(&directory);
         }
@@ -417,7 +417,7 @@ fn status_of(lab: &TestLab, words: &[&str], directory: &Path) -> (Option<i32>, S
     let output = Command::new(&lab.onbeat)
         .args(["vm", words[0]])
         .arg("--work")
-        .arg(lab.work.path())
+        .arg(&lab.work.path)
         .args(&words[1..])
         .current_dir(directory)
         .output()

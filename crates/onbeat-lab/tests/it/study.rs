@@ -240,7 +240,7 @@ impl TestStudy {
     fn conduct(&self, most: usize) -> (StudyResults, Vec<String>) {
         let source = match std::env::var_os("ONBEAT_VM_DOWNLOAD") {
             Some(_) => PackageSource::Download,
-            None => PackageSource::Directory(self.work.path().join("packages")),
+            None => PackageSource::Directory(self.work.path.join("packages")),
         };
         let kernel = Kernel::from_package(&self.work, RT, &source).expect("a kernel");
         let mut initramfs =
@@ -339,7 +339,7 @@ fn each_command_moves_a_line_of_a_guest_whose_servo_is_at_one() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("line.toml"), AT_A_LINE).expect("a file");
     let mut command = Command::new(&lab.onbeat);
-    command.args(["vm", "study", "line.toml", "--out", "out", "--work"]).arg(lab.work.path());
+    command.args(["vm", "study", "line.toml", "--out", "out", "--work"]).arg(&lab.work.path);
     command.arg("--onbeat").arg(&lab.onbeat).current_dir(directory.path());
     command.args(std::env::var_os("ONBEAT_VM_DOWNLOAD").map(|_| "--download"));
     let output = command.env("ONBEAT_STATE_DIR", directory.path()).output().expect("onbeat");

@@ -73,7 +73,8 @@ pub struct OutputBoard {
     allow: Vec<AddressRange>,
     output: Output,
     reader: PortCompanion,
-    counts: BoardCounts,
+    /// What the board has done so far.
+    pub counts: BoardCounts,
 }
 
 impl OutputBoard {
@@ -95,12 +96,6 @@ impl OutputBoard {
     /// The system's.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
-    }
-
-    /// Returns what the board has done so far.
-    #[must_use]
-    pub const fn counts(&self) -> &BoardCounts {
-        &self.counts
     }
 
     /// Serves edges in the order of their arrival until `stop` is set. Those that arrive while one

@@ -98,7 +98,8 @@ pub struct ShippedRun {
 pub struct LogServer {
     socket: UdpSocket,
     options: LogServerOptions,
-    counts: LogServerCounts,
+    /// What the server has done so far.
+    pub counts: LogServerCounts,
 }
 
 #[derive(Clone, Debug)]
@@ -132,12 +133,6 @@ impl LogServer {
     /// The system's.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
-    }
-
-    /// Returns what the server has done so far.
-    #[must_use]
-    pub const fn counts(&self) -> &LogServerCounts {
-        &self.counts
     }
 
     /// Returns the datagrams that the kernel dropped because the socket's buffer was full; `None`

@@ -248,8 +248,8 @@ fn a_growing_run_file_arrives_byte_by_byte() {
     assert!(run.is_complete && run.failed.is_none(), "{run:?}");
     assert_eq!((run.counts.lost_parts, run.counts.lines), (0, shipment.lines));
     assert_eq!(fs::read_to_string(&run.path).unwrap(), text);
-    assert_eq!(server.counts().without_room.load(Ordering::Relaxed), 0);
-    assert_eq!(server.counts().invalid.load(Ordering::Relaxed), 0);
+    assert_eq!(server.counts.without_room.load(Ordering::Relaxed), 0);
+    assert_eq!(server.counts.invalid.load(Ordering::Relaxed), 0);
 }
 
 /// Passes datagrams on to the server, but for parts of these numbers, and receipts back, however
@@ -341,7 +341,7 @@ fn the_socket_thread_does_not_wait_for_the_disk_and_counts_what_finds_no_room() 
             part(number, number, true, &line).write(&mut message);
             socket.send_to(&message, address).unwrap();
             // What the kernel has no room for is another account.
-            let unread = || (number + 1) - server.counts().received.load(Ordering::Relaxed);
+            let unread = || (number + 1) - server.counts.received.load(Ordering::Relaxed);
             while unread() > MOST_UNREAD && server.kernel_drops() == Some(0) {
                 thread::yield_now();
             }
@@ -349,13 +349,13 @@ fn the_socket_thread_does_not_wait_for_the_disk_and_counts_what_finds_no_room() 
         // The socket is empty before the server is stopped.
         let taken = || {
             drops = server.kernel_drops();
-            server.counts().received.load(Ordering::Relaxed) + drops.unwrap_or(0)
+            server.counts.received.load(Ordering::Relaxed) + drops.unwrap_or(0)
         };
         wait_until(taken, SENT);
     });
 
     let drops = drops.unwrap_or(0);
-    let [received, without_room] = [&server.counts().received, &server.counts().without_room]
+    let [received, without_room] = [&server.counts.received, &server.counts.without_room]
         .map(|count| count.load(Ordering::Relaxed));
     assert_eq!(received + drops, SENT, "all were taken while the writer slept");
     let [run] = &runs[..] else { panic!("{runs:?}") };
@@ -381,11 +381,11 @@ fn a_run_that_cannot_be_written_is_reported_once_and_others_go_on() {
                 part.write(&mut message);
                 socket.send_to(&message, address).unwrap();
             }
-            wait_until(|| server.counts().received.load(Ordering::Relaxed), 2 * (number + 1));
+            wait_until(|| server.counts.received.load(Ordering::Relaxed), 2 * (number + 1));
         }
     });
 
-    assert_eq!(server.counts().received.load(Ordering::Relaxed), 100);
+    assert_eq!(server.counts.received.load(Ordering::Relaxed), 100);
     let failed: Vec<_> = runs.iter().filter(|run| run.failed.is_some()).collect();
     let [one] = failed[..] else { panic!("{runs:?}") };
     assert!(one.path.starts_with(out.join("2026-11-23T12-00-00-00000007")), "{one:?}");
@@ -407,5 +407,5 @@ fn nobody_but_those_who_are_allowed_is_answered() {
             assert!(why.to_string().contains("no logging server answers"), "{why}");
         });
     assert!(runs.is_empty());
-    assert!(server.counts().refused.load(Ordering::Relaxed) > 0);
+    assert!(server.counts.refused.load(Ordering::Relaxed) > 0);
 }

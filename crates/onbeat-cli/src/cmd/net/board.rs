@@ -48,7 +48,7 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     end_in_time(&interruptions, options.duration);
     board.serve(&interruptions.stop).map_err(NetFailure::from)?;
 
-    advise(Tone::Plain, &outcome(board.counts()));
+    advise(Tone::Plain, &outcome(&board.counts));
     drop(ptp);
     board.close();
     Ok(ExitVerdict::Pass)

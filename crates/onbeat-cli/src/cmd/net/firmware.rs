@@ -39,9 +39,9 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
         print(&account, until_ns);
     }
 
-    if let (Some(out), false) = (&options.out, account.log().is_empty()) {
+    if let (Some(out), false) = (&options.out, account.log.is_empty()) {
         let path = out.join("sender.onbeat.hlog");
-        let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, account.log()));
+        let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, &account.log));
         written.map_err(|source| Common::File { what: "write", path: path.clone(), source })?;
         advise(Tone::Plain, &format!("what the sender logged: {}", path.display()));
     }

@@ -58,7 +58,7 @@ fn of_run(run: &ShippedRun) -> String {
 }
 
 fn outcome(server: &LogServer) -> String {
-    let counts = server.counts();
+    let counts = &server.counts;
     let others = others(&[
         (read(&counts.without_room), "dropped because the disk was too slow"),
         (server.kernel_drops().unwrap_or(0), "dropped by the kernel at the socket"),

@@ -56,7 +56,7 @@ fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     devices.serve(&interruptions.stop)?;
 
     let by_kernel = in_kernel.as_ref().map(KernelDevices::answered);
-    advise(Tone::Plain, &outcome(devices.counts(), by_kernel));
+    advise(Tone::Plain, &outcome(&devices.counts, by_kernel));
     Ok(ExitVerdict::Pass)
 }
 

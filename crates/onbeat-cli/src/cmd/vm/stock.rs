@@ -32,7 +32,7 @@ impl Stock {
     pub(in crate::cmd) fn open(options: &StockOptions) -> Result<Self, Failure> {
         let path = options.work.clone().unwrap_or_else(default_work_directory);
         let work = WorkDirectory::open(&path)?;
-        for ended in work.ended_guests().iter().filter(|ended| !ended.processes.is_empty()) {
+        for ended in work.ended_guests.iter().filter(|ended| !ended.processes.is_empty()) {
             let sentence = format!(
                 "ended a guest left by an interrupted onbeat (process {})",
                 ended.processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -40,7 +40,7 @@ impl Stock {
             advise(Tone::Careful, &sentence);
         }
 
-        let packages = options.packages.clone().unwrap_or_else(|| work.path().join("packages"));
+        let packages = options.packages.clone().unwrap_or_else(|| work.path.join("packages"));
         let source = if options.download {
             PackageSource::Download
         } else {

@@ -76,8 +76,8 @@ pub struct LockstepAccount {
     /// When the first edges without an output were.
     edges_ns: VecDeque<(u64, bool)>,
     logged: RunAssembly,
-    /// The run file that a board logged.
-    log: Vec<u8>,
+    /// The run file that a board logged; empty where none did.
+    pub log: Vec<u8>,
     digest: Sha256,
 }
 
@@ -125,12 +125,6 @@ impl LockstepAccount {
     #[must_use]
     pub fn reactions(&self) -> Option<CarriedTimes> {
         CarriedTimes::of(&self.reactions_ns)
-    }
-
-    /// Returns the run file that a board logged; empty where none did.
-    #[must_use]
-    pub fn log(&self) -> &[u8] {
-        &self.log
     }
 
     /// Whether the log has its last part and every one before it.

@@ -31,13 +31,16 @@ use super::{VmError, WorkDirectory};
 ///
 /// let work = WorkDirectory::open("target/lab".as_ref())?;
 /// let kernel = Kernel::from_package(&work, "linux-image-rt-amd64", &PackageSource::Download)?;
-/// println!("{} is in {}", kernel.release(), kernel.vmlinux().display());
+/// println!("{} is in {}", kernel.release, kernel.vmlinux.display());
 /// # Ok::<(), onbeat_lab::vm::VmError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    release: String,
-    vmlinux: PathBuf,
+    /// The release as `uname -r` prints it; of a kernel from a file, what follows `vmlinuz-` in its
+    /// name.
+    pub release: String,
+    /// The uncompressed ELF file, in the work directory.
+    pub vmlinux: PathBuf,
     modules: Modules,
 }
 
@@ -109,19 +112,6 @@ impl Kernel {
         let modules = Modules::list(directory).map_err(VmError::reading(directory))?;
 
         Ok(Self { release, vmlinux: tree.join(VMLINUX), modules })
-    }
-
-    /// The release as `uname -r` prints it; of a kernel from a file, what follows `vmlinuz-` in its
-    /// name.
-    #[must_use]
-    pub fn release(&self) -> &str {
-        &self.release
-    }
-
-    /// The uncompressed ELF file, in the work directory.
-    #[must_use]
-    pub fn vmlinux(&self) -> &Path {
-        &self.vmlinux
     }
 
     /// Whether this module exists or is built in. Dashes and underscores are the same.
@@ -241,14 +231,14 @@ pub(super) mod tests {
         let work = WorkDirectory::open(&directory.path().join("work")).expect("a work directory");
         let source = PackageSource::Directory(debs.clone());
         let kernel = Kernel::from_package(&work, "linux-image-rt", &source).expect("a kernel");
-        assert_eq!(kernel.release(), "6-rt");
-        assert_eq!(fs::read(kernel.vmlinux()).expect("vmlinux"), elf);
+        assert_eq!(kernel.release, "6-rt");
+        assert_eq!(fs::read(&kernel.vmlinux).expect("vmlinux"), elf);
         assert!(kernel.has_module("a_b"));
 
         fs::remove_dir_all(&debs).expect("the packages");
         let again =
             Kernel::from_package(&work, "linux-image-rt", &source).expect("the same kernel");
-        assert_eq!(again.vmlinux(), kernel.vmlinux());
+        assert_eq!(again.vmlinux, kernel.vmlinux);
     }
 
     #[test]
@@ -269,8 +259,8 @@ pub(super) mod tests {
         fs::write(&image, elf_with_note(18)).expect("an image");
         let work = WorkDirectory::open(&directory.path().join("work")).expect("a work directory");
         let kernel = Kernel::from_image(&work, &image, None).expect("a kernel");
-        assert_eq!(kernel.release(), "6.12.0");
-        assert!(kernel.vmlinux().exists());
+        assert_eq!(kernel.release, "6.12.0");
+        assert!(kernel.vmlinux.exists());
         fs::write(&image, b"text").expect("not an image");
         assert!(matches!(Kernel::from_image(&work, &image, None), Err(VmError::NotAKernel { .. })));
     }

@@ -114,7 +114,7 @@ fn symbols(
 
 /// Returns the plugin, built on first use.
 fn plugin(work: &WorkDirectory) -> Result<PathBuf, VmError> {
-    let built = work.path().join(format!("path-{}", &hex_digest(SOURCE.as_bytes())[..8]));
+    let built = work.path.join(format!("path-{}", &hex_digest(SOURCE.as_bytes())[..8]));
     let file = format!("{NAME}.so");
     work.create_whole(&built, |directory| {
         let source = directory.join(format!("{NAME}.c"));

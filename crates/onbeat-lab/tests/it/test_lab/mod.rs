@@ -73,7 +73,7 @@ impl TestLab {
 pub(crate) fn packages(work: &WorkDirectory) -> PackageSource {
     match std::env::var_os("ONBEAT_VM_DOWNLOAD") {
         Some(_) => PackageSource::Download,
-        None => PackageSource::Directory(work.path().join("packages")),
+        None => PackageSource::Directory(work.path.join("packages")),
     }
 }
 
