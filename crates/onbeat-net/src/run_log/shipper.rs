@@ -187,31 +187,24 @@ impl Sending {
     }
 
     /// Sends whole lines: as many as fit a part, or pieces of a longer one.
-    fn send_lines(&mut self, lines: &[u8]) {
+    fn send_lines(&mut self, mut rest: &[u8]) {
         let room = LogPart::room(&self.name);
-        let mut rest = lines;
+        let ends = |byte: &u8| *byte == b'\n';
+        let mut begins_line = true;
         while !rest.is_empty() {
             let fits = &rest[..rest.len().min(room)];
-            if let Some(end) = fits.iter().rposition(|byte| *byte == b'\n') {
-                let count = fits[..=end].iter().filter(|byte| **byte == b'\n').count() as u64;
-                self.send_part(&rest[..=end], true);
-                self.line += count;
-                rest = &rest[end + 1..];
+            // The last piece of a long line has no other line behind it.
+            let end = if begins_line {
+                fits.iter().rposition(ends)
             } else {
-                rest = self.send_long_line(rest, room);
-            }
+                fits.iter().position(ends)
+            };
+            let (part, others) = rest.split_at(end.map_or(fits.len(), |end| end + 1));
+            self.send_part(part, begins_line);
+            self.line += part.iter().filter(|byte| **byte == b'\n').count() as u64;
+            begins_line = end.is_some();
+            rest = others;
         }
-    }
-
-    /// Sends the pieces of the first line; returns the others.
-    fn send_long_line<'l>(&mut self, lines: &'l [u8], room: usize) -> &'l [u8] {
-        let end = lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |end| end + 1);
-        let (line, rest) = lines.split_at(end);
-        for (place, piece) in line.chunks(room).enumerate() {
-            self.send_part(piece, place == 0);
-        }
-        self.line += 1;
-        rest
     }
 
     fn send_part(&mut self, bytes: &[u8], begins_line: bool) {
