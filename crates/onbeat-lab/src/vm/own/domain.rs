@@ -52,38 +52,11 @@ pub(super) struct DomainOptions {
 }
 
 /// Elements of `devices` that concern screens, consoles and what libvirt itself needs.
-const WITHOUT_EFFECT: [&str; 13] = [
-    "emulator",
-    "controller",
-    "serial",
-    "console",
-    "channel",
-    "input",
-    "graphics",
-    "video",
-    "memballoon",
-    "audio",
-    "watchdog",
-    "sound",
-    "panic",
-];
+const WITHOUT_EFFECT: &str = "emulator controller serial console channel input graphics video \
+    memballoon audio watchdog sound panic";
 /// Elements of the definition that a study sets, or that say nothing about the machine.
-const OF_THE_HOST: [&str; 14] = [
-    "name",
-    "uuid",
-    "metadata",
-    "currentMemory",
-    "memoryBacking",
-    "cputune",
-    "numatune",
-    "resource",
-    "on_poweroff",
-    "on_reboot",
-    "on_crash",
-    "pm",
-    "title",
-    "description",
-];
+const OF_THE_HOST: &str = "name uuid metadata currentMemory memoryBacking cputune numatune \
+    resource on_poweroff on_reboot on_crash pm title description";
 
 /// Reads a definition.
 pub(super) fn options(text: &str) -> Result<DomainOptions, DomainError> {
@@ -105,7 +78,7 @@ pub(super) fn options(text: &str) -> Result<DomainOptions, DomainError> {
             "cpu" => reader.cpu(node),
             "devices" => reader.devices(node)?,
             "features" | "clock" => {}
-            name if OF_THE_HOST.contains(&name) => {}
+            name if OF_THE_HOST.split(' ').any(|known| known == name) => {}
             name => reader.left_out.push(format!("<{name}>")),
         }
     }
@@ -178,7 +151,7 @@ impl DomainReader {
                 "disk" => self.disk(node)?,
                 "interface" => self.card(node),
                 "rng" => self.add("device", "virtio-rng-pci"),
-                name if WITHOUT_EFFECT.contains(&name) => {}
+                name if WITHOUT_EFFECT.split(' ').any(|known| known == name) => {}
                 name => self.left_out.push(format!("<{name}>")),
             }
         }

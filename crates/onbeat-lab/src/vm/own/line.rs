@@ -7,44 +7,9 @@ use onbeat_tune::lint::qemu_line::{QemuLineOption, mebibytes};
 use super::{OwnCard, OwnDisk, OwnGuest, OwnGuestError, OwnMachine};
 
 /// Options that a run replaces: screen, consoles, monitors, and how QEMU itself runs.
-const REPLACED: [&str; 36] = [
-    "nographic",
-    "display",
-    "sdl",
-    "gtk",
-    "vnc",
-    "spice",
-    "curses",
-    "full-screen",
-    "serial",
-    "parallel",
-    "monitor",
-    "mon",
-    "qmp",
-    "qmp-pretty",
-    "daemonize",
-    "pidfile",
-    "name",
-    "D",
-    "d",
-    "S",
-    "s",
-    "gdb",
-    "snapshot",
-    "no-reboot",
-    "no-shutdown",
-    "action",
-    "icount",
-    "rtc",
-    "seed",
-    "runas",
-    "chroot",
-    "sandbox",
-    "incoming",
-    "loadvm",
-    "msg",
-    "trace",
-];
+const REPLACED: &str = "nographic display sdl gtk vnc spice curses full-screen serial parallel \
+    monitor mon qmp qmp-pretty daemonize pidfile name D d S s gdb snapshot no-reboot no-shutdown \
+    action icount rtc seed runas chroot sandbox incoming loadvm msg trace";
 /// Options whose whole argument is a file.
 const FILES: [&str; 11] =
     ["hda", "hdb", "hdc", "hdd", "cdrom", "fda", "fdb", "pflash", "mtdblock", "bios", "sd"];
@@ -61,31 +26,11 @@ pub(super) fn own_guest(
     options: Vec<QemuLineOption>,
     path: &Path,
 ) -> Result<OwnGuest, OwnGuestError> {
+    let machine = OwnMachine { cpus: 1, memory_mib: DEFAULT_MEMORY_MIB, ..OwnMachine::default() };
     let mut reader = LineReader {
         directory: path.parent().map(Path::to_owned).unwrap_or_default(),
-        own: OwnGuest {
-            machine: OwnMachine {
-                words: Vec::new(),
-                processor: Vec::new(),
-                append: String::new(),
-                files: Vec::new(),
-                cpus: 1,
-                memory_mib: DEFAULT_MEMORY_MIB,
-                login: None,
-            },
-            path: path.to_owned(),
-            kernel: None,
-            initrd: None,
-            login: None,
-            changes: Vec::new(),
-            disks: Vec::new(),
-            cards: Vec::new(),
-        },
-        replaced: Vec::new(),
-        read_only: false,
-        has_disk: false,
-        devices: Vec::new(),
-        networks: Vec::new(),
+        own: OwnGuest { machine, path: path.to_owned(), ..OwnGuest::default() },
+        ..LineReader::default()
     };
     for option in options {
         reader.take(option)?;
@@ -93,6 +38,7 @@ pub(super) fn own_guest(
     Ok(OwnGuest { changes: reader.changes(), cards: reader.cards(), ..reader.own })
 }
 
+#[derive(Default)]
 struct LineReader {
     /// That of the script.
     directory: PathBuf,
@@ -122,7 +68,9 @@ impl LineReader {
                 let why = "QEMU's -snapshot does not cover it; write -drive file=…,format=…,if=…";
                 return Err(OwnGuestError::Option { option: format!("-blockdev {value}"), why });
             }
-            _ if REPLACED.contains(&name.as_str()) => self.replaced.push(format!("-{name}")),
+            _ if REPLACED.split(' ').any(|known| known == name) => {
+                self.replaced.push(format!("-{name}"));
+            }
             _ => {
                 self.count(&name, &value);
                 let value = self.with_files(&name, &value)?;

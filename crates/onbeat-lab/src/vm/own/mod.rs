@@ -100,7 +100,7 @@ pub enum OwnGuestError {
 }
 
 /// The machine of a user's guest, in QEMU's words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnMachine {
     /// Words of the machine, without those of the processor and the accelerator.
     pub(super) words: Vec<String>,
@@ -119,7 +119,7 @@ pub struct OwnMachine {
 }
 
 /// A user's guest, read from a script or a domain definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnGuest {
     /// Its machine.
     pub machine: OwnMachine,
