@@ -215,6 +215,11 @@ pub(super) fn split(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
+/// A path as the value of an option of QEMU: a comma is doubled.
+pub(super) fn in_option(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 /// QEMU's command as a line for a shell, to run the same guest by hand from its directory.
 pub(super) fn shell_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|argument| shell_word(&argument.to_string_lossy()));

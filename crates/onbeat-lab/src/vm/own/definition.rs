@@ -37,8 +37,7 @@ fn disk_lines(disk: &OwnDisk, letter: char) -> Vec<String> {
     let device = if *is_cdrom { "cdrom" } else { "disk" };
     let is_block = file.starts_with("/dev");
     let (kind, key) = if is_block { ("block", "dev") } else { ("file", "file") };
-    // A comma is written twice in QEMU's words only.
-    let file = escaped(&file.display().to_string().replace(",,", ","));
+    let file = escaped(&file.display().to_string());
     vec![
         format!("<disk type='{kind}' device='{device}'>"),
         format!("  <driver name='qemu' type='{}' cache='none' io='threads'/>", escaped(format)),

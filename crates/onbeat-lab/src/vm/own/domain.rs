@@ -12,8 +12,12 @@
 //! What else the definition holds is left out, by name. Pinning and priorities are not QEMU's: a
 //! study sets them, and `onbeat vm pin` does.
 
+use std::path::Path;
+
 use onbeat_tune::lint::qemu_line::QemuLineOption;
 use roxmltree::{Document, Node};
+
+use super::super::qemu::in_option;
 
 /// Why a domain definition cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -182,7 +186,7 @@ impl DomainReader {
         let media = media.map_or(String::new(), |media| format!(",media={media}"));
         let index = self.disks;
         self.disks += 1;
-        let file = file.replace(',', ",,");
+        let file = in_option(Path::new(file));
         self.add(
             "drive",
             &format!("file={file},format={driver},if={interface},index={index}{media}"),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_tune::lint::qemu_line::{QemuLineOption, mebibytes};
 
+use super::super::qemu::in_option;
 use super::{OwnCard, OwnDisk, OwnGuest, OwnGuestError, OwnMachine};
 
 /// Options that a run replaces: screen, consoles, monitors, and how QEMU itself runs.
@@ -129,10 +130,11 @@ impl LineReader {
         };
 
         let mut pieces = Vec::new();
-        for piece in value.split(',') {
+        for piece in pieces_of(value) {
             pieces.push(match piece.split_once('=') {
                 Some((key, file)) if keys.contains(&key) => {
-                    format!("{key}={}", self.file(&option, file)?.display())
+                    let file = self.file(&option, &file.replace(",,", ","))?;
+                    format!("{key}={}", in_option(&file))
                 }
                 _ => piece.to_owned(),
             });
@@ -176,7 +178,7 @@ impl LineReader {
                 let key = |wanted: &str| value_of(value, wanted).map(str::to_owned);
                 let Some(file) = key("file") else { return };
                 self.own.disks.push(OwnDisk {
-                    file: file.into(),
+                    file: file.replace(",,", ",").into(),
                     format: key("format").unwrap_or_else(|| "raw".to_owned()),
                     interface: key("if").unwrap_or_else(|| "ide".to_owned()),
                     is_cdrom: key("media").as_deref() == Some("cdrom"),
@@ -229,8 +231,24 @@ impl LineReader {
 
 /// The value of a key in `a=1,b=2`.
 fn value_of<'v>(argument: &'v str, key: &str) -> Option<&'v str> {
-    let mut pieces = argument.split(',').filter_map(|piece| piece.split_once('='));
+    let mut pieces = pieces_of(argument).into_iter().filter_map(|piece| piece.split_once('='));
     pieces.find(|(name, _)| *name == key).map(|(_, value)| value)
+}
+
+/// What stands between the commas of an argument; within a value a comma is doubled.
+fn pieces_of(argument: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut begin, mut at) = (0, 0);
+    while let Some(comma) = argument[at..].find(',').map(|found| at + found) {
+        let is_doubled = argument[comma + 1..].starts_with(',');
+        if !is_doubled {
+            pieces.push(&argument[begin..comma]);
+            begin = comma + 1;
+        }
+        at = comma + 1 + usize::from(is_doubled);
+    }
+    pieces.push(&argument[begin..]);
+    pieces
 }
 
 /// The number of `-smp 2`, `-smp cpus=2` or `-smp sockets=1,cores=2,threads=1`.
@@ -252,7 +270,7 @@ mod tests {
 
     fn guest(options: &str) -> Result<OwnGuest, OwnGuestError> {
         let directory = tempfile::tempdir().expect("a directory");
-        for name in ["bzImage", "initrd.img", "a.img"] {
+        for name in ["bzImage", "initrd.img", "a.img", "a,b.img"] {
             std::fs::write(directory.path().join(name), "").expect("a file");
         }
         std::fs::create_dir(directory.path().join("share")).expect("a directory");
@@ -300,6 +318,14 @@ mod tests {
     fn no_disk_is_left_out_of_the_snapshot() {
         let line = "-drive file=a.img,snapshot=off,if=virtio";
         assert_eq!(words(line), "-drive file=…/a.img,if=virtio");
+    }
+
+    #[test]
+    fn a_comma_in_the_name_of_a_file_is_doubled() {
+        let line = "-drive format=raw,file=a,,b.img,if=virtio";
+        assert_eq!(words(line), "-drive format=raw,file=…/a,,b.img,if=virtio");
+        let own = guest(&format!("-kernel bzImage {line}")).expect("a guest");
+        assert!(own.disks[0].file.ends_with("a,b.img"), "{:?}", own.disks);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub use path::{CriticalPath, PathPart};
 use path::{KernelSymbols, critical_path, stretches};
 
 use super::clock::Virtual;
+use super::qemu::in_option;
 use super::work_directory::hex_digest;
 use super::{Guest, Job, VmError, WorkDirectory, process};
 
@@ -85,11 +86,6 @@ pub(super) fn replay(
     result.remove_directory()?;
     fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;
     Ok(Replay { latency_ns, path, is_same })
-}
-
-/// A path as the value of an option of QEMU: a comma is doubled.
-fn in_option(path: &Path) -> String {
-    path.display().to_string().replace(',', ",,")
 }
 
 /// The functions of the guest's kernel; it is not relocated in virtual time.
