@@ -117,9 +117,7 @@ impl ClockFit {
     pub fn of_one_clock(exchanges: &[Exchange]) -> Result<Self, ClockFitError> {
         let first = exchanges.first().ok_or(ClockFitError::Empty)?;
         let is_in_order = |one: &&Exchange| {
-            one.sent_ns <= one.received_ns
-                && one.received_ns <= one.answered_ns
-                && one.answered_ns <= one.returned_ns
+            [one.sent_ns, one.received_ns, one.answered_ns, one.returned_ns].is_sorted()
         };
         let ordered = exchanges.iter().filter(is_in_order).count();
         if ordered < exchanges.len() {

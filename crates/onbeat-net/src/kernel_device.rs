@@ -65,12 +65,10 @@ impl KernelDevices {
     /// [`KernelDeviceError`].
     pub fn attach(options: &DeviceOptions, interface: &str) -> Result<Self, KernelDeviceError> {
         let named = || interface.to_owned();
-        let IpAddr::V4(bind) = options.bind.to_canonical() else {
-            return Err(KernelDeviceError::Address { bind: options.bind, interface: named() });
+        let bind = match options.bind.to_canonical() {
+            IpAddr::V4(bind) if !bind.is_unspecified() && !bind.is_multicast() => bind,
+            _ => return Err(KernelDeviceError::Address { bind: options.bind, interface: named() }),
         };
-        if bind.is_unspecified() || bind.is_multicast() {
-            return Err(KernelDeviceError::Address { bind: options.bind, interface: named() });
-        }
         if cfg!(target_endian = "big") {
             return Err(KernelDeviceError::ByteOrder);
         }

@@ -95,13 +95,12 @@ impl Archive {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let numbered = (1_u32..).zip(&self.entries);
-        for (inode, (path, entry)) in numbered {
+        for (inode, (path, entry)) in (1..).zip(&self.entries) {
             let (mode, content): (u32, &[u8]) = match entry {
                 ArchiveEntry::Directory => (DIRECTORY, &[]),
                 ArchiveEntry::File { permissions, content } => (FILE | permissions, content),
             };
-            append(&mut bytes, inode, mode, path, content);
+            append(&mut bytes, inode, mode.into(), path, content);
         }
 
         append(&mut bytes, 0, 0, "TRAILER!!!", &[]);
@@ -136,25 +135,11 @@ impl Archive {
     }
 }
 
-fn append(bytes: &mut Vec<u8>, inode: u32, mode: u32, path: &str, content: &[u8]) {
-    let name_length = path.len() + 1;
+fn append(bytes: &mut Vec<u8>, inode: u64, mode: u64, path: &str, content: &[u8]) {
+    let [size, name] = [content.len(), path.len() + 1].map(|length| length as u64);
     // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), length of the
     // name, checksum
-    let fields = [
-        u64::from(inode),
-        u64::from(mode),
-        0,
-        0,
-        1,
-        0,
-        content.len() as u64,
-        0,
-        0,
-        0,
-        0,
-        name_length as u64,
-        0,
-    ];
+    let fields = [inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name, 0];
 
     bytes.extend_from_slice(b"070701");
     for field in fields {

@@ -154,19 +154,19 @@ impl<C: VmClock> Guest<C> {
         snapshot: Option<&Path>,
     ) -> Result<RunningGuest<C>, VmError> {
         let directory = GuestDirectory::create(&work.guests())?;
-        let mut arguments = self.arguments(directory.path(), job)?;
+        let mut arguments = self.arguments(&directory.path, job)?;
         if self.boot.takes_job_file {
-            let path = directory.path().join(JOB);
+            let path = directory.path.join(JOB);
             fs::write(&path, job.to_file()?).map_err(VmError::writing(&path))?;
         }
         let login = self.login();
         if let Some(login) = login {
             let job = format!("export ONBEAT_CLOCK={}\n{}", C::NAME, job.script());
-            login.write_disk(directory.path(), &job)?;
+            login.write_disk(&directory.path, &job)?;
         }
         arguments.extend(self.observers.iter().map(OsString::from));
         if let Some(snapshot) = snapshot {
-            let link = directory.path().join(SNAPSHOT);
+            let link = directory.path.join(SNAPSHOT);
             // Under this name it stays, whatever becomes of the one in the cache.
             fs::hard_link(snapshot, &link).map_err(VmError::writing(&link))?;
             arguments.extend(snapshot::restoring());

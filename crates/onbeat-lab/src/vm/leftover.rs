@@ -36,7 +36,7 @@ pub struct EndedGuest {
 /// The directory of a guest, locked.
 #[derive(Debug)]
 pub(super) struct GuestDirectory {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     _lock: File,
 }
 
@@ -48,10 +48,6 @@ impl GuestDirectory {
         let path = new_directory(guests, "")?;
         let own = lock(&path)?;
         Ok(Self { path, _lock: own })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Removes it with all that is in it.
@@ -250,9 +246,9 @@ mod tests {
         let guests = tempfile::tempdir().expect("a directory");
         let directory = GuestDirectory::create(guests.path()).expect("a directory");
         assert_eq!(end_guests(guests.path()).expect("nothing to end"), []);
-        assert!(directory.path().exists());
+        assert!(directory.path.exists());
 
-        let path = directory.path().to_owned();
+        let path = directory.path.clone();
         drop(directory);
         // A child that another test has just started holds a copy of the lock until the kernel
         // closes its files in execve, which is after the start has returned here.

@@ -64,7 +64,7 @@ impl QemuProcess {
         arguments: &[OsString],
         niceness: i32,
     ) -> Result<Self, VmError> {
-        let path = directory.path();
+        let path = &directory.path;
         let command_path = path.join(COMMAND);
         fs::write(&command_path, shell_line(arguments)).map_err(VmError::writing(&command_path))?;
         let errors_path = path.join(ERRORS);
@@ -109,7 +109,7 @@ impl QemuProcess {
 
     /// The guest's directory, which is QEMU's working directory.
     pub(super) fn directory(&self) -> &Path {
-        self.directory.path()
+        &self.directory.path
     }
 
     pub(super) fn directory_lock(&self) -> Arc<GuestDirectory> {

@@ -89,7 +89,7 @@ fn save<C: VmClock>(
     path: &Path,
 ) -> Result<(), VmError> {
     let directory = GuestDirectory::create(&work.guests())?;
-    let job = directory.path().join(JOB);
+    let job = directory.path.join(JOB);
     fs::write(&job, Job::file_of(WAIT)?).map_err(VmError::writing(&job))?;
 
     let mut qemu = QemuProcess::start(directory, arguments, guest.niceness)?;
