@@ -26,6 +26,8 @@ use super::udp::{self, BindError};
 
 /// Largest number of devices of one process.
 pub const MOST_DEVICES: u16 = 1024;
+/// Real-time priority of devices beside a loop that has one.
+const PRIORITY: u32 = 50;
 /// How often a waiting thread polls the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -193,18 +195,19 @@ impl Devices {
         Ok(())
     }
 
-    /// Starts a thread that answers until it is dropped, with a real-time priority and off the CPU of a
-    /// loop where they are given.
+    /// Starts a thread that answers until it is dropped: beside a loop with a real-time priority it has
+    /// one too, and stays off the loop's CPU where that is given.
     ///
     /// # Errors
     /// The system's.
     pub fn start(
         self: Arc<Self>,
-        priority: Option<u32>,
+        is_real_time: bool,
         loop_cpu: Option<u32>,
     ) -> io::Result<BackgroundThread> {
         BackgroundThread::start("onbeat-devices", move |stop| {
-            let _ = ThreadRequest { fifo: priority, ..ThreadRequest::default() }.prepare_thread();
+            let fifo = is_real_time.then_some(PRIORITY);
+            let _ = ThreadRequest { fifo, ..ThreadRequest::default() }.prepare_thread();
             loop_cpu.into_iter().for_each(stay_off_cpu);
             // Without them every packet is lost, and counted as such.
             let _ = self.serve(stop);

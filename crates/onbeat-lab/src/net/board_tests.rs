@@ -164,18 +164,16 @@ impl BoardTestRow {
 /// # Errors
 /// When a stored run file cannot be read.
 pub fn rows(results: &[LabResults<Virtual>; 3]) -> Result<Vec<BoardTestRow>, VmError> {
-    let mut cells = Vec::new();
-    for (test, results) in BoardTest::ALL.into_iter().zip(results) {
-        cells.push(results.cells_of(test.series())?);
-    }
-    let [write, read_write, network] = &cells[..] else { return Ok(Vec::new()) };
+    let cells = |test: BoardTest| results[test as usize].cells_of(test.series());
+    let [write, read_write, network] = BoardTest::ALL.map(cells);
+    let (write, read_write, network) = (write?, read_write?, network?);
 
     let mut rows = Vec::new();
     for one in write {
         let same = |cells: &[CellFigures<Virtual>]| {
             cells.iter().find(|other| other.cell == one.cell).cloned()
         };
-        let (Some(second), Some(third)) = (same(read_write), same(network)) else { continue };
+        let (Some(second), Some(third)) = (same(&read_write), same(&network)) else { continue };
         let mut lost = 0;
         for stored in results[2].stored.iter().filter(|stored| stored.cell == one.cell) {
             lost += stored.boards()?.map_or(0, |account| account.lost + account.unfitted);
@@ -183,7 +181,7 @@ pub fn rows(results: &[LabResults<Virtual>; 3]) -> Result<Vec<BoardTestRow>, VmE
         rows.push(BoardTestRow {
             kernel: one.cell.kernel.clone(),
             load: one.cell.load.clone(),
-            tests: [one.clone(), second, third],
+            tests: [one, second, third],
             lost,
         });
     }

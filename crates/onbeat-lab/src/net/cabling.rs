@@ -6,7 +6,7 @@ use onbeat_net::plan::{Network, PlannedNode, PlannedRole};
 use onbeat_net::rtt::targets::MOST_TARGETS;
 
 use super::error::NetworkLabError;
-use super::netlink::{HardwareAddress, TokenBucket};
+use super::netlink::{BEYOND_KERNEL_BYTES, HardwareAddress, TokenBucket};
 
 /// The network 10.76.0.0/16 has a network of 24 bits for each port of the controller.
 const FIRST_OCTETS: [u8; 2] = [10, 76];
@@ -18,8 +18,6 @@ pub(super) const NETWORK_BITS: u8 = 24;
 const LARGE_QUEUE_BYTES: u32 = 16 << 20;
 /// Headers around a payload that the kernel counts: Ethernet, IPv4, UDP.
 const HEADERS_BYTES: u64 = 42;
-/// Preamble, check sequence and gap.
-const BEYOND_KERNEL_BYTES: u64 = 24;
 /// The kernel's timer is about this late; a bucket holds what the link carries meanwhile.
 const TIMER_US: u64 = 20;
 
@@ -170,7 +168,7 @@ fn has_overhead(node: &PlannedNode) -> bool {
 /// How the link of a sender is limited: two frames and a quarter at once, or what the link carries
 /// while the kernel's timer is late.
 fn bucket(bits_per_s: u64, payload: u64, sender: &PlannedNode) -> TokenBucket {
-    let frame = payload + HEADERS_BYTES + BEYOND_KERNEL_BYTES;
+    let frame = payload + HEADERS_BYTES + u64::from(BEYOND_KERNEL_BYTES);
     let while_late = bits_per_s / 8 * TIMER_US / 1_000_000;
     let queue = match sender.role {
         PlannedRole::Switch { buffer_bytes: Some(bytes), .. } => bytes,

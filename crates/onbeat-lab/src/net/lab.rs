@@ -7,8 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use onbeat_net::address::AddressRange;
-use onbeat_net::background::BackgroundThread;
-use onbeat_net::device::{DeviceCounts, Devices};
+use onbeat_net::device::Devices;
 use onbeat_net::packet::PORT;
 use onbeat_net::plan::Network;
 
@@ -40,7 +39,8 @@ pub enum LinkRates {
 pub struct NetworkLab {
     controller: Namespace,
     _switches: Namespace,
-    devices: Arc<Devices>,
+    /// The devices, which answer from their namespaces once they are started.
+    pub devices: Arc<Devices>,
     /// The addresses of the devices, in the order of their numbers.
     pub addresses: Vec<SocketAddr>,
     /// Number of switches, those in the members of chains among them.
@@ -98,25 +98,6 @@ impl NetworkLab {
     /// [`NetworkLabError::Enter`].
     pub fn within_controller<T>(&self, work: impl FnOnce() -> T) -> Result<T, NetworkLabError> {
         self.controller.within(work).map_err(NetworkLabError::Enter)
-    }
-
-    /// Starts the thread that answers for all devices until it is dropped, with a real-time priority
-    /// and off the CPU of a loop where they are given.
-    ///
-    /// # Errors
-    /// [`NetworkLabError::Thread`].
-    pub fn start_devices(
-        &self,
-        priority: Option<u32>,
-        loop_cpu: Option<u32>,
-    ) -> Result<BackgroundThread, NetworkLabError> {
-        Arc::clone(&self.devices).start(priority, loop_cpu).map_err(NetworkLabError::Thread)
-    }
-
-    /// Returns what the devices have done so far, all together.
-    #[must_use]
-    pub fn device_counts(&self) -> &DeviceCounts {
-        &self.devices.counts
     }
 }
 
@@ -251,13 +232,9 @@ impl Site {
         };
         for of in (0..cabling.ports).map(|port| cabling::address(port, 0)) {
             let (netlink, index, _) = port_of(of.port);
-            netlink.add_address(index, of.controller, NETWORK_BITS).map_err(|source| {
-                request(
-                    "give an address to",
-                    &device_or_switch(Socket::Controller { port: of.port }),
-                    source,
-                )
-            })?;
+            let name = device_or_switch(Socket::Controller { port: of.port });
+            let given = netlink.add_address(index, of.controller, NETWORK_BITS);
+            given.map_err(|source| request("give an address to", &name, source))?;
         }
 
         for (number, of) in cabling.devices.iter().enumerate() {

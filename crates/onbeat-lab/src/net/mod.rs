@@ -7,14 +7,16 @@
 //! [within](NetworkLab::within_controller) the controller's namespace reaches them over the cables.
 //!
 //! ```no_run
+//! use std::sync::Arc;
+//!
 //! use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
 //!
 //! let lab = NetworkLab::build(&forty_devices(), LinkRates::Unlimited)?;
 //! assert_eq!(lab.addresses.len(), 40);
-//! let devices = lab.start_devices(None, None)?;
+//! let devices = Arc::clone(&lab.devices).start(false, None)?;
 //! let answered = lab.within_controller(|| { /* measure here */ })?;
 //! drop(devices);
-//! # Ok::<(), onbeat_lab::net::NetworkLabError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! **Nothing is left behind.** No namespace has a name and no interface lies in the machine's own
@@ -26,7 +28,7 @@
 //! | `cabling` | which bridges, cables and addresses a plan needs: a pure function |
 //! | `netlink` | requests to the kernel, without a process for each |
 //! | `namespace` | a namespace that only descriptors keep |
-//! | `lab` | the laboratory, and its devices' thread |
+//! | `lab` | the laboratory, and its devices |
 //! | [`lockstep`] | firmware in QEMU at the ends of a plan's modelled network, in virtual time |
 //! | [`board_tests`] | the three tests of Mossige, Sampath and Rao (2007) in guests in virtual time |
 

@@ -54,7 +54,7 @@ mod number {
 }
 
 /// Preamble, check sequence and gap: what a frame takes on the wire beyond what the kernel counts.
-const BEYOND_KERNEL_BYTES: u16 = 24;
+pub(super) const BEYOND_KERNEL_BYTES: u16 = 24;
 /// The shortest frame with them.
 const SHORTEST_BYTES: u16 = 84;
 /// Hardware address of an interface.

@@ -49,8 +49,6 @@ const MOST_REMEMBERED: u64 = 1 << 19;
 const BUFFER_BYTES: usize = 8 << 20;
 /// A packet of 200 bytes takes about this much of a receive buffer.
 const BUFFER_PER_PACKET: usize = 1024;
-/// Real-time priority of devices of our own, where the loop has one.
-const DEVICE_PRIORITY: u32 = 50;
 
 /// Why round trips cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -267,8 +265,8 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
     let cold_socket = socket.try_clone().map_err(RttError::Socket)?;
     let task = RoundTripTask::new(socket, &targets, plan.schedule, packets, sender);
 
-    let priority = setting.thread.fifo.map(|_| DEVICE_PRIORITY);
-    let start = |devices: Devices| Arc::new(devices).start(priority, setting.thread.cpu);
+    let thread = &setting.thread;
+    let start = |devices: Devices| Arc::new(devices).start(thread.fifo.is_some(), thread.cpu);
     let companion = RoundTripCompanion {
         socket: cold_socket,
         tally: RoundTripTally::new(targets.len()),

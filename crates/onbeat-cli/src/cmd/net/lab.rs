@@ -1,8 +1,9 @@
 //! `onbeat net lab`: round trips in a network of namespaces, a run for each period.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
+use onbeat_lab::net::{LinkRates, NetworkLab, NetworkLabError, forty_devices};
 use onbeat_net::device::DeviceCounts;
 use onbeat_net::plan::Network;
 
@@ -16,9 +17,6 @@ use crate::cmd::measure::options::Measure;
 use crate::cmd::{ExitVerdict, Failure, measure, worse};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, put, wrapped};
-
-/// Real-time priority of the devices, where the loop has one.
-const DEVICE_PRIORITY: u32 = 50;
 
 /// Measuring time of a run.
 const USUAL_NS: u64 = 10_000_000_000;
@@ -54,8 +52,8 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
         advise(Tone::Careful, &wrapped(sentence, columns()));
     }
 
-    let priority = (options.priority > 0).then_some(DEVICE_PRIORITY);
-    let _devices = lab.start_devices(priority, options.cpu)?;
+    let started = Arc::clone(&lab.devices).start(options.priority > 0, options.cpu);
+    let _devices = started.map_err(NetworkLabError::Thread)?;
     let addresses: Vec<String> = lab.addresses.iter().map(ToString::to_string).collect();
     let mut verdict = ExitVerdict::Pass;
     for period_ns in &options.periods {
@@ -67,7 +65,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
         verdict = worse(verdict, lab.within_controller(|| measure::run(&measure))??);
     }
 
-    advise(Tone::Plain, &outcome(lab.device_counts()));
+    advise(Tone::Plain, &outcome(&lab.devices.counts));
     Ok(verdict)
 }
 
