@@ -54,31 +54,6 @@ impl KvmRefusal {
     }
 }
 
-/// How guests run on this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Accelerator {
-    /// KVM: guests have the [`Real`] clock.
-    Kvm(Real),
-    /// Software emulation, with the [`Virtual`](super::Virtual) or the [`Free`](super::Free) clock.
-    Emulation {
-        /// Why KVM cannot be used.
-        reason: KvmRefusal,
-    },
-}
-
-impl Accelerator {
-    /// Returns the real clock.
-    ///
-    /// # Errors
-    /// [`VmError::NoKvm`] where guests run under emulation.
-    pub fn real(self) -> Result<Real, VmError> {
-        match self {
-            Self::Kvm(real) => Ok(real),
-            Self::Emulation { reason } => Err(VmError::NoKvm { reason }),
-        }
-    }
-}
-
 /// Time for the canary guest that suits most hosts: under KVM it takes about a second.
 pub const CANARY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -91,8 +66,9 @@ pub fn open_kvm() -> Result<(), KvmRefusal> {
     opened.map(drop).map_err(|error| KvmRefusal::of_device(&error))
 }
 
-/// Boots a canary guest under KVM and returns the accelerator that works. Blocks until the guest
-/// ends, at most for `limit`.
+/// Boots a canary guest under KVM and returns the clock of guests that run so, or why they cannot:
+/// those of the other clocks run by software emulation. Blocks until the guest ends, at most for
+/// `limit`.
 ///
 /// # Errors
 /// When the guest cannot be started for a reason that has nothing to do with KVM, or when it is
@@ -102,9 +78,9 @@ pub fn choose_accelerator(
     boot: &BootImage,
     limit: Duration,
     stop: &AtomicBool,
-) -> Result<Accelerator, VmError> {
+) -> Result<Result<Real, KvmRefusal>, VmError> {
     if let Err(reason) = open_kvm() {
-        return Ok(Accelerator::Emulation { reason });
+        return Ok(Err(reason));
     }
 
     let mut canary = Guest::new(boot.clone(), Real::assume());
@@ -114,7 +90,7 @@ pub fn choose_accelerator(
     let reason = match canary.run(work, &job, stop) {
         Ok(result) => {
             result.remove_directory()?;
-            return result.succeeded().map(|()| Accelerator::Kvm(Real::assume()));
+            return result.succeeded().map(|()| Ok(Real::assume()));
         }
         Err(VmError::Timeout { limit, .. }) => KvmRefusal::Hung { limit },
         Err(
@@ -122,7 +98,7 @@ pub fn choose_accelerator(
         ) => KvmRefusal::Failed { message: error.to_string() },
         Err(error) => return Err(error),
     };
-    Ok(Accelerator::Emulation { reason })
+    Ok(Err(reason))
 }
 
 #[cfg(test)]
@@ -136,10 +112,9 @@ mod tests {
         let absent = KvmRefusal::of_device(&io::ErrorKind::NotFound.into()).to_string();
         assert!(absent.starts_with("this machine has no /dev/kvm"), "{absent}");
 
-        let hung = KvmRefusal::Hung { limit: Duration::from_secs(10) };
-        let error = Accelerator::Emulation { reason: hung }.real().expect_err("no KVM").to_string();
+        let reason = KvmRefusal::Hung { limit: Duration::from_secs(10) };
         assert_eq!(
-            error,
+            VmError::NoKvm { reason }.to_string(),
             "the real clock needs KVM: a canary guest under KVM did not end within 10s; use the virtual clock to rank kernels and settings"
         );
     }

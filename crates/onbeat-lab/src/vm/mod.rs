@@ -48,7 +48,7 @@ mod threads;
 mod wiring;
 pub(crate) mod work_directory;
 
-pub use accelerator::{Accelerator, CANARY_LIMIT, KvmRefusal, choose_accelerator, open_kvm};
+pub use accelerator::{CANARY_LIMIT, KvmRefusal, choose_accelerator, open_kvm};
 pub use archive::Archive;
 pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use onbeat_lab::vm::{
-    Accelerator, CANARY_LIMIT, Kernel, KernelState, ListedKernel, choose_accelerator,
-    downloadable_kernels, list_kernels, open_kvm, qemu_version,
+    CANARY_LIMIT, Kernel, KernelState, ListedKernel, choose_accelerator, downloadable_kernels,
+    list_kernels, open_kvm, qemu_version,
 };
 use onbeat_report::table::{Column, Row, Table};
 use serde_json::{Value, json};
@@ -67,8 +67,8 @@ fn test_kvm(stock: &Stock, kernels: &[ListedKernel], stop: &AtomicBool) -> Resul
     let kernel = Kernel::from_package(&stock.work, &ready.name, &stock.source)?;
     let boot = stock.canary(&kernel)?;
     match choose_accelerator(&stock.work, &boot, CANARY_LIMIT, stop)? {
-        Accelerator::Kvm(_) => Ok(Kvm::Works),
-        Accelerator::Emulation { reason } => Ok(Kvm::Refused(reason.to_string())),
+        Ok(_) => Ok(Kvm::Works),
+        Err(reason) => Ok(Kvm::Refused(reason.to_string())),
     }
 }
 

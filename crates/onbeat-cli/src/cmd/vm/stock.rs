@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onbeat_lab::vm::{
     AGENT_PROGRAM, BootImage, CANARY_LIMIT, Guest, GuestWiring, Initramfs, Kernel, OwnGuest,
-    PackageSource, Real, VmClock, WorkDirectory, choose_accelerator, runs_in_guests,
+    PackageSource, Real, VmClock, VmError, WorkDirectory, choose_accelerator, runs_in_guests,
 };
 
 use super::options::{
@@ -158,7 +158,8 @@ impl Stock {
         boot: &BootImage,
         stop: &AtomicBool,
     ) -> Result<Real, Failure> {
-        Ok(choose_accelerator(&self.work, boot, CANARY_LIMIT, stop)?.real()?)
+        let found = choose_accelerator(&self.work, boot, CANARY_LIMIT, stop)?;
+        Ok(found.map_err(|reason| VmError::NoKvm { reason })?)
     }
 }
 

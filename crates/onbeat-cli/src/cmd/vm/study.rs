@@ -13,7 +13,7 @@ use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError,
+    BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError,
     choose_accelerator,
 };
 use onbeat_report::Table;
@@ -135,8 +135,8 @@ fn accelerator(
         }
         StudyClock::Auto => {
             match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
-                Accelerator::Kvm(real) => return Ok((ChosenClock::Real(real), String::new())),
-                Accelerator::Emulation { reason } => reason,
+                Ok(real) => return Ok((ChosenClock::Real(real), String::new())),
+                Err(reason) => reason,
             }
         }
     };
