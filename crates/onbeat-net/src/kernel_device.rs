@@ -10,7 +10,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::device::DeviceOptions;
+use super::device::{DeviceOptions, Silence};
 use super::packet::{MAGIC, PacketKind, VERSION};
 use aya::maps::{Array, MapData};
 use onbeat_cause::programs::{ECHO, LoadedObject, ObjectError, ObjectSetting};
@@ -107,20 +107,12 @@ fn interface_index(name: &str) -> std::io::Result<u32> {
 /// Fits the program to the devices.
 fn load(options: &DeviceOptions, bind: Ipv4Addr) -> Result<LoadedObject, ObjectError> {
     let network = |address: Ipv4Addr| u32::from_ne_bytes(address.octets());
-    let ranges: Vec<[u32; 2]> = options
-        .allow
-        .iter()
-        .filter_map(|range| range.ipv4())
-        .map(|(first, mask)| [network(first), network(mask)])
-        .collect();
+    let ranges = options.allow.iter().filter_map(|range| range.ipv4());
+    let ranges: Vec<[u32; 2]> =
+        ranges.map(|(first, mask)| [network(first), network(mask)]).collect();
     let first_port = u32::from(options.first_port);
-    let silences: Vec<[u64; 3]> = options
-        .silences
-        .iter()
-        .map(|silence| {
-            [silence.from, silence.to, u64::from(first_port) + u64::from(silence.device)]
-        })
-        .collect();
+    let silence = |of: &Silence| [of.from, of.to, u64::from(first_port) + u64::from(of.device)];
+    let silences: Vec<[u64; 3]> = options.silences.iter().map(silence).collect();
 
     let constants = [
         ("bind_address", network(bind)),

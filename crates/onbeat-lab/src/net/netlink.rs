@@ -195,15 +195,11 @@ impl Netlink {
 
         let mut answer = vec![0; message.len() + 1024];
         let (bytes, _) = recv(&self.socket, &mut *answer, RecvFlags::empty())?;
-        let kind = answer.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
-        let code = answer.get(number::HEADER_BYTES..number::HEADER_BYTES + 4);
-        match (kind, code) {
-            (Some(number::ERROR), Some(code)) if bytes >= number::HEADER_BYTES + 4 => {
-                match i32::from_ne_bytes([code[0], code[1], code[2], code[3]]) {
-                    0 => Ok(()),
-                    code => Err(io::Error::from_raw_os_error(-code)),
-                }
-            }
+        let kind = answer[..bytes].get(4..).and_then(|rest| rest.first_chunk());
+        let code = answer[..bytes].get(number::HEADER_BYTES..).and_then(|rest| rest.first_chunk());
+        match (kind.copied().map(u16::from_ne_bytes), code.copied().map(i32::from_ne_bytes)) {
+            (Some(number::ERROR), Some(0)) => Ok(()),
+            (Some(number::ERROR), Some(code)) => Err(io::Error::from_raw_os_error(-code)),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }

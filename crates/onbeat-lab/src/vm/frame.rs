@@ -101,19 +101,13 @@ pub(super) fn from_console(console: &[u8]) -> Vec<u8> {
 /// Reads a whole stream.
 pub(super) fn parse(stream: &[u8]) -> Result<Shipment, FrameError> {
     let mut reader = StreamReader { stream, at: 0 };
-    let release = match reader.line() {
-        None => return Err(FrameError::Empty),
-        Some(line) => {
-            line.strip_prefix("onbeat ready ").ok_or_else(|| not_a_frame(0, &line))?.to_owned()
-        }
-    };
+    let first = reader.line().ok_or(FrameError::Empty)?;
+    let release = first.strip_prefix("onbeat ready ").ok_or_else(|| not_a_frame(0, &first))?;
 
     let mut files = Vec::new();
     loop {
         let at = reader.at;
-        let Some(line) = reader.line() else {
-            return Err(FrameError::NoEnd { files: files.len() });
-        };
+        let line = reader.line().ok_or(FrameError::NoEnd { files: files.len() })?;
         let words: Vec<&str> = line.splitn(5, ' ').collect();
         match words[..] {
             ["onbeat", "file", length, checksum, path] => {
@@ -123,6 +117,7 @@ pub(super) fn parse(stream: &[u8]) -> Result<Shipment, FrameError> {
             ["onbeat", "end", status, stated] => {
                 let status = status.parse().map_err(|_| not_a_frame(at, &line))?;
                 let stated: usize = stated.parse().map_err(|_| not_a_frame(at, &line))?;
+                let release = release.to_owned();
                 return match files.len() {
                     present if present == stated => Ok(Shipment { release, files, status }),
                     present => Err(FrameError::Count { stated, present }),

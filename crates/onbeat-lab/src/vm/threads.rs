@@ -216,11 +216,9 @@ fn intents(
     plan: &ThreadPlan,
 ) -> Result<Vec<Intent>, PlaceError> {
     let threads = tasks::threads(host, pid);
-    let is_of_process = |thread: i32| threads.iter().any(|task| task.id.tid == thread);
-    for (vcpu, &thread) in vcpus.iter().enumerate() {
-        if !is_of_process(thread) {
-            return Err(PlaceError::NoThread { pid, vcpu, thread });
-        }
+    let is_missing = |thread: &i32| !threads.iter().any(|task| task.id.tid == *thread);
+    if let Some(vcpu) = vcpus.iter().position(is_missing) {
+        return Err(PlaceError::NoThread { pid, vcpu, thread: vcpus[vcpu] });
     }
 
     let mut affinities = Vec::new();
