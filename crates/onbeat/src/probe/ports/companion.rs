@@ -23,12 +23,9 @@ const LOOKS_AFTER: u32 = 25;
 
 /// Opens a pipe whose ends never wait.
 pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd), ProbeError> {
-    pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|why| ProbeError::Open {
-        place: "pipe".to_owned(),
-        what: "an output",
-        source: why.into(),
-        hint: "; the limit of open files (ulimit -n) may be reached",
-    })
+    let hint = "; the limit of open files (ulimit -n) may be reached";
+    let refused = |why: rustix::io::Errno| PortAddress::Pipe.refused("an output", why.into(), hint);
+    pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(refused)
 }
 
 /// The threads that feed a loop's input and see its output.
@@ -231,12 +228,7 @@ struct EffectObserver {
 impl EffectObserver {
     fn prepare(&self) {
         if self.fifo.is_some() {
-            let wanted = ThreadRequest {
-                fifo: self.fifo,
-                cpu: None,
-                lock_memory: false,
-                dma_latency_us: None,
-            };
+            let wanted = ThreadRequest { fifo: self.fifo, ..ThreadRequest::default() };
             let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
             self.is_granted.store(all_granted, Ordering::Relaxed);
         }

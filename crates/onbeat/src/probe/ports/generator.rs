@@ -33,7 +33,7 @@ impl Generator {
         setting: &Setting,
     ) -> Result<(Input, Option<Self>), ProbeError> {
         let marks = Marks::default();
-        let unfit = |why| ProbeError::Unfit { place: input.to_string(), what: INPUT, why };
+        let unfit = |why| input.unfit(INPUT, why);
         let (input, output) = match (input, stimulus) {
             (PortAddress::Generator | PortAddress::Pipe, None) => {
                 let (read, write) = super::companion::pipe()?;
@@ -57,9 +57,8 @@ impl Generator {
             }
             (_, Some(stimulus)) => {
                 let input = Input::open(input, &marks, true)?;
-                let what = "a stimulus";
                 let why = "the generator needs an output of its own: gpio:CHIP/LINE, serial:DEVICE, file:FIFO or udp:HOST:PORT";
-                let none = || ProbeError::Unfit { place: stimulus.to_string(), what, why };
+                let none = || stimulus.unfit("a stimulus", why);
                 (input, Output::open(stimulus)?.ok_or_else(none)?)
             }
         };
@@ -230,8 +229,7 @@ impl EdgeThreadPlan {
         let body = move || {
             // Its own lateness moves its edges and no figure: each edge is stamped when it is made,
             // and late ones are counted.
-            let _ = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None }
-                .prepare_thread();
+            let _ = ThreadRequest { fifo, ..ThreadRequest::default() }.prepare_thread();
             self.task.make(&plan, &over);
         };
 

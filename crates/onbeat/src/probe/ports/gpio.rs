@@ -10,7 +10,7 @@ use gpiocdev_uapi::v2::{
 };
 
 use super::super::error::ProbeError;
-use super::PortAddress;
+use super::{PortAddress, names_in};
 
 /// The name under which the kernel lists the lines that onbeat holds.
 const CONSUMER: &str = "onbeat";
@@ -53,9 +53,10 @@ fn request(
     flags: LineFlags,
 ) -> Result<File, ProbeError> {
     let what = if flags.contains(LineFlags::OUTPUT) { "an output" } else { "an input" };
-    let refused = |source| ProbeError::Open { place: place.to_string(), what, source, hint: HINT };
+    let refused = |source| place.refused(what, source, HINT);
     if !path.exists() {
-        return Err(ProbeError::NoChip { chip: path.to_owned(), others: chips() });
+        let others = names_in("/dev", "gpiochip");
+        return Err(ProbeError::NoChip { chip: path.to_owned(), others });
     }
 
     let chip = File::options().read(true).write(true).open(path).map_err(refused)?;
@@ -89,14 +90,6 @@ fn offset_of(
         line: line.to_owned(),
         lines,
     })
-}
-
-fn chips() -> Vec<String> {
-    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut found: Vec<String> = names.filter(|name| name.starts_with("gpiochip")).collect();
-    found.sort();
-    found
 }
 
 fn system(why: Error) -> io::Error {

@@ -45,16 +45,14 @@ impl Input {
     /// # Errors
     /// [`ProbeError`].
     pub fn open(place: &PortAddress, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
-        let open =
-            |source, hint| ProbeError::Open { place: place.to_string(), what: INPUT, source, hint };
+        let open = |source, hint| place.refused(INPUT, source, hint);
         let held: OwnedFd = match place {
             PortAddress::Pipe | PortAddress::Generator => {
-                let why = "it has no other end here; leave the option out";
-                return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
+                return Err(place.unfit(INPUT, "it has no other end here; leave the option out"));
             }
             PortAddress::Pwm { .. } => {
                 let why = "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
-                return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
+                return Err(place.unfit(INPUT, why));
             }
             PortAddress::File(path) => file(path, place)?,
             PortAddress::Serial(path) => {
@@ -67,14 +65,7 @@ impl Input {
                 let wanted =
                     if is_driven { gpio::LineEdges::Both } else { gpio::LineEdges::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
-                let port = Port::new(line.as_raw_fd());
-                return Ok(Self {
-                    port,
-                    kind: InputKind::Line,
-                    next: 0,
-                    is_stamped: false,
-                    held: line.into(),
-                });
+                return Ok(Self::on(line.into(), InputKind::Line));
             }
         };
 
@@ -82,9 +73,11 @@ impl Input {
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        let port = Port::new(held.as_raw_fd());
-        let kind = InputKind::Bytes(marks.clone());
-        Self { port, kind, next: 0, is_stamped: false, held }
+        Self::on(held, InputKind::Bytes(marks.clone()))
+    }
+
+    fn on(held: OwnedFd, kind: InputKind) -> Self {
+        Self { port: Port::new(held.as_raw_fd()), kind, next: 0, is_stamped: false, held }
     }
 
     /// Opens a place for an observer, with the instants at which the kernel received its edges
@@ -158,6 +151,12 @@ impl Input {
         let mut event = [0; LINE_EVENT];
         (self.port.read(&mut event) == Ok(LINE_EVENT)).then(|| line_edge(&event)).flatten()
     }
+
+    fn take(&mut self) -> Option<Edge> {
+        let edge = if self.is_line() { self.event() } else { self.byte() };
+        self.next = edge.map_or(self.next, |edge| edge.index + 1);
+        edge
+    }
 }
 
 /// Decodes an edge from the kernel's bytes, which number edges from 1.
@@ -165,14 +164,6 @@ fn line_edge(event: &[u8; LINE_EVENT]) -> Option<Edge> {
     let at = u64::from_ne_bytes(event.first_chunk().copied()?);
     let number = u32::from_ne_bytes(event[LINE_NUMBER_AT..].first_chunk().copied()?);
     Some(Edge { index: u64::from(number).saturating_sub(1), at: Instant::from_ns(at) })
-}
-
-impl Input {
-    fn take(&mut self) -> Option<Edge> {
-        let edge = if self.is_line() { self.event() } else { self.byte() };
-        self.next = edge.map_or(self.next, |edge| edge.index + 1);
-        edge
-    }
 }
 
 impl EdgeSource for Input {
@@ -191,19 +182,13 @@ impl EdgeSource for Input {
 /// Opens a FIFO or a device. A FIFO is opened for writing too: otherwise it would end before its
 /// first writer opens it.
 fn file(path: &Path, place: &PortAddress) -> Result<OwnedFd, ProbeError> {
-    let open = |source: rustix::io::Errno| ProbeError::Open {
-        place: place.to_string(),
-        what: INPUT,
-        source: source.into(),
-        hint: "; mkfifo makes a FIFO",
-    };
-
+    let hint = "; mkfifo makes a FIFO";
+    let open = |source: rustix::io::Errno| place.refused(INPUT, source.into(), hint);
     let file =
         rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).map_err(open)?;
     let status = rustix::fs::fstat(&file).map_err(open)?;
     if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile {
-        let why = "a regular file has no edges; mkfifo makes a FIFO";
-        return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
+        return Err(place.unfit(INPUT, "a regular file has no edges; mkfifo makes a FIFO"));
     }
 
     Ok(file)

@@ -20,6 +20,7 @@ mod serial;
 mod stamped;
 
 use std::fmt;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -29,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
+use super::error::ProbeError;
 use super::option::{OptionKind, ProbeOption};
 
 pub use companion::{CommandMarks, PortCompanion};
@@ -85,6 +87,27 @@ pub const OUTPUT: ProbeOption = ProbeOption {
 };
 
 const FORMS: &str = "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
+
+impl PortAddress {
+    /// Why it cannot be used so.
+    fn unfit(&self, what: &'static str, why: &'static str) -> ProbeError {
+        ProbeError::Unfit { place: self.to_string(), what, why }
+    }
+
+    /// Why it could not be opened.
+    fn refused(&self, what: &'static str, source: io::Error, hint: &'static str) -> ProbeError {
+        ProbeError::Open { place: self.to_string(), what, source, hint }
+    }
+}
+
+/// The names in a directory that begin so, in order.
+fn names_in(directory: &str, beginning: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut found: Vec<String> = names.filter(|name| name.starts_with(beginning)).collect();
+    found.sort();
+    found
+}
 
 impl From<PortAddress> for String {
     fn from(port: PortAddress) -> Self {

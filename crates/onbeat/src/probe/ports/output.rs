@@ -38,18 +38,13 @@ impl Output {
     /// # Errors
     /// [`ProbeError`].
     pub fn open(place: &PortAddress) -> Result<Option<Self>, ProbeError> {
-        let open = |source, hint| ProbeError::Open {
-            place: place.to_string(),
-            what: OUTPUT,
-            source,
-            hint,
-        };
+        let open = |source, hint| place.refused(OUTPUT, source, hint);
         let held: OwnedFd = match place {
             PortAddress::Pipe => return Ok(None),
             PortAddress::Generator => {
                 let why = "a generator makes edges and takes none; an output is one of pipe, gpio:CHIP/LINE, \
                            pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
-                return Err(ProbeError::Unfit { place: place.to_string(), what: OUTPUT, why });
+                return Err(place.unfit(OUTPUT, why));
             }
             PortAddress::File(path) => {
                 file(path).map_err(|why| open(why, "; a FIFO wants a reader first"))?.into()

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::error::ProbeError;
-use super::PortAddress;
+use super::{PortAddress, names_in};
 
 const CLASS: &str = "/sys/class/pwm";
 /// Period of a channel that has none yet, in nanoseconds.
@@ -35,7 +35,7 @@ pub(super) fn open(
     place: &PortAddress,
 ) -> Result<PwmChannel, ProbeError> {
     if !chip.exists() {
-        return Err(ProbeError::NoPwm { chip: chip.to_owned(), others: chips() });
+        return Err(ProbeError::NoPwm { chip: chip.to_owned(), others: names_in(CLASS, "") });
     }
 
     let made_ready = || -> io::Result<PwmChannel> {
@@ -62,21 +62,7 @@ pub(super) fn open(
         Ok(PwmChannel { duty_cycle, texts })
     };
 
-    let what = "an output";
-    made_ready().map_err(|source| ProbeError::Open {
-        place: place.to_string(),
-        what,
-        source,
-        hint: HINT,
-    })
-}
-
-fn chips() -> Vec<String> {
-    let entries = fs::read_dir(CLASS).into_iter().flatten().flatten();
-    let mut found: Vec<String> =
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    found.sort();
-    found
+    made_ready().map_err(|source| place.refused("an output", source, HINT))
 }
 
 #[cfg(test)]
