@@ -7,9 +7,8 @@ use std::sync::Arc;
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
 use onbeat::bench::fresh_memory;
-use onbeat::probe::Interruptions;
-use onbeat::probe::description::{Alone, OnGrid, Parts};
-use onbeat::probe::timer::Timer;
+use onbeat::probe::description::Parts;
+use onbeat::probe::{Interruptions, timer};
 use onbeat::record::NoFigures;
 use onbeat_net::rtt;
 use onbeat_robot::probe::chain;
@@ -53,14 +52,7 @@ fn server(interruptions: Arc<Interruptions>) -> Result<Served, Failure> {
     let start = CellStart::read(&mut stdin().lock())?;
     let mut grants = Vec::new();
     let parts = match &start.task {
-        CellTask::Timer => Parts {
-            body: Box::new(OnGrid {
-                task: Timer { work_ns: start.setting.work_ns },
-                has_ports: false,
-            }),
-            figures: Box::new(NoFigures),
-            companion: Box::new(Alone),
-        },
+        CellTask::Timer => timer::parts(start.setting.work_ns, Box::new(NoFigures)),
         CellTask::Program(program) => {
             let well = in_bench::serve(&start, program, interruptions)?;
             return Ok(Served::Already { well });

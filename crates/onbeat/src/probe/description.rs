@@ -94,6 +94,12 @@ impl Given {
         if let Some(SettingValue::Count(n)) = self.get(name) { *n } else { 0 }
     }
 
+    /// Returns a share in hundredths of a percent; 0 without one.
+    #[must_use]
+    pub fn hundredths_of_percent(&self, name: &str) -> u64 {
+        if let Some(SettingValue::Percent(share)) = self.get(name) { *share } else { 0 }
+    }
+
     /// Returns a name or a path.
     #[must_use]
     pub fn name(&self, name: &str) -> Option<&str> {

@@ -14,10 +14,10 @@
 
 use onbeat_rt::{Sample, Wait};
 
-use super::description::{Alone, Defaults, Description, OnGrid, Parts};
+use super::description::{Defaults, Description};
 use super::error::ProbeError;
 use super::option::{OptionKind, ProbeOption};
-use super::timer::Timer;
+use super::timer::parts;
 use onbeat_record::{Figures, Series};
 
 /// The description of the probe.
@@ -55,11 +55,7 @@ pub const HICCUP: Description = Description {
             Box::new(Hiccups::new(setting.period_ns))
         };
 
-        Ok(Parts {
-            body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
-            figures,
-            companion: Box::new(Alone),
-        })
+        Ok(parts(setting.work_ns, figures))
     },
 };
 

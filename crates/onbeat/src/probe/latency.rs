@@ -5,8 +5,8 @@
 //! the thesis that tuned a virtual machine with it (a line each for the minima, all samples and the
 //! maxima).
 
-use super::description::{Alone, Defaults, Description, OnGrid, Parts};
-use super::timer::Timer;
+use super::description::{Defaults, Description};
+use super::timer::parts;
 use onbeat_record::{NoFigures, Series};
 
 /// The description of the probe.
@@ -20,11 +20,5 @@ pub const LATENCY: Description = Description {
     defaults: Defaults { period: "100us", priority: "99", duration: "10s" },
     choices: &[],
     line_a_second: true,
-    open: |setting, _| {
-        Ok(Parts {
-            body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
-            figures: Box::new(NoFigures),
-            companion: Box::new(Alone),
-        })
-    },
+    open: |setting, _| Ok(parts(setting.work_ns, Box::new(NoFigures))),
 };

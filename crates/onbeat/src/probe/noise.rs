@@ -16,11 +16,10 @@ use onbeat_rt::ring::{Ring, Slot, split};
 
 use self::companion::{NoiseCompanion, PollingEnds};
 use self::polling::{PollRecord, PollingBody, Totals, median_step_ns};
-use super::description::{Defaults, Description, Parts};
+use super::description::{Defaults, Description, Given, Parts};
 use super::error::ProbeError;
 use super::option::{OptionKind, ProbeOption};
 use super::setting::Setting;
-use super::{Given, SettingValue};
 use onbeat_host::machine;
 use onbeat_record::{Figures, NoiseAccount, Series, SpikeLimit};
 use onbeat_tune::catalogue::HostTree;
@@ -176,19 +175,10 @@ impl Figures for LargestGaps {
     }
 }
 
-impl Given {
-    /// Returns a share in hundredths of a percent; 0 without one.
-    fn hundredths_of_percent(&self, name: &str) -> u64 {
-        self.0.iter().find(|(given, _)| *given == name).map_or(0, |(_, value)| match value {
-            SettingValue::Percent(hundredths) => *hundredths,
-            _ => 0,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::SettingValue;
 
     #[test]
     fn polling_on_all_cpus_leaves_half_of_one_to_everything_else() {

@@ -8,7 +8,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
 
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
-use onbeat_record::{NoFigures, Series};
+use onbeat_record::{Figures, NoFigures, Series};
 
 /// The description of the probe.
 pub const TIMER: Description = Description {
@@ -21,14 +21,15 @@ pub const TIMER: Description = Description {
     defaults: Defaults::LOOP,
     choices: &[],
     line_a_second: false,
-    open: |setting, _| {
-        Ok(Parts {
-            body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
-            figures: Box::new(NoFigures),
-            companion: Box::new(Alone),
-        })
-    },
+    open: |setting, _| Ok(parts(setting.work_ns, Box::new(NoFigures))),
 };
+
+/// Returns the parts of a loop that works for `work_ns` in each cycle, and whose figures these are.
+#[must_use]
+pub fn parts(work_ns: u64, figures: Box<dyn Figures>) -> Parts {
+    let body = Box::new(OnGrid { task: Timer { work_ns }, has_ports: false });
+    Parts { body, figures, companion: Box::new(Alone) }
+}
 
 /// Polls the clock until `work_ns` have passed since `start`, as a controller would compute for
 /// that time.
