@@ -39,7 +39,7 @@ const SPINS_FROM: f64 = 0.7;
 pub const LEAST_RATE: f64 = 5.0;
 
 impl SeenSeries {
-    fn new(source: Source) -> Self {
+    pub(crate) fn new(source: Source) -> Self {
         Self {
             source,
             releases: Vec::new(),

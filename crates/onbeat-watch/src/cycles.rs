@@ -442,16 +442,10 @@ mod tests {
 
     fn wait(source: Source, release: Option<u64>, slept_us: u64, ran_us: u64) -> Wait {
         Wait {
-            tid: 7,
-            source,
             release: release.map(at),
             armed_at: release.map(|_| at(slept_us)),
             slept_at: Some(at(slept_us)),
-            waker: None,
-            end: WaitEnd::Ran(at(ran_us)),
-            slack_ns: 0,
-            cpu: 0,
-            timer: 0,
+            ..Wait::of((7, 0), source, WaitEnd::Ran(at(ran_us)))
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is wrong with the program itself, in the words of its users: what was seen, and what mends
 //! it.
 
-use onbeat::cause::CauseKind;
+use onbeat::cause::{Cause, CauseKind};
 
 use crate::choose::SeenSeries;
 use crate::class::Class;
@@ -109,28 +109,22 @@ pub fn of_program(survey: &Survey, watched: &WatchedLoop, result: &Watched) -> V
 
 /// A lock without inheritance that made cycles late, and who kept its holder off.
 fn locks(name: &str, result: &Watched) -> Option<Finding> {
-    let remedy = "Give the mutex PTHREAD_PRIO_INHERIT (pthread_mutexattr_setprotocol), hold it for microseconds, or exchange the data without a lock.".to_owned();
-    if let Some((cycles, longest)) = result.causes.get(&CauseKind::PriorityInversion) {
-        return Some(Finding {
-            kind: FindingKind::PriorityInversion,
-            what: format!(
-                "{name} had {cycles} {} late by priority inversion; the longest: {}",
-                plural(*cycles, "cycle"),
-                longest.evidence
-            ),
-            remedy,
-        });
-    }
-    let (cycles, longest) = result.causes.get(&CauseKind::LockWait)?;
-    longest.evidence.contains("without priority inheritance").then(|| Finding {
-        kind: FindingKind::PlainLock,
+    let remedy = "Give the mutex PTHREAD_PRIO_INHERIT (pthread_mutexattr_setprotocol), hold it for microseconds, or exchange the data without a lock.";
+    let of = |kind, by: &str, (cycles, longest): &(u64, Cause)| Finding {
+        kind,
         what: format!(
-            "{name} had {cycles} {} late by a lock; the longest: {}",
+            "{name} had {cycles} {} late by {by}; the longest: {}",
             plural(*cycles, "cycle"),
             longest.evidence
         ),
-        remedy,
-    })
+        remedy: remedy.to_owned(),
+    };
+    if let Some(late) = result.causes.get(&CauseKind::PriorityInversion) {
+        return Some(of(FindingKind::PriorityInversion, "priority inversion", late));
+    }
+    let late = result.causes.get(&CauseKind::LockWait)?;
+    let is_plain = late.1.evidence.contains("without priority inheritance");
+    is_plain.then(|| of(FindingKind::PlainLock, "a lock", late))
 }
 
 fn plural(count: u64, one: &str) -> String {
@@ -391,7 +385,7 @@ fn faults(name: &str, result: &Watched) -> Option<Finding> {
     let faults = result.counters.faults;
     (faults as f64 > LEAST_FAULTS_PER_S * seconds.max(1.0)).then(|| Finding {
         kind: FindingKind::Faults,
-        what: format!("{name} had {faults} page {} in {seconds:.1} s: it touches memory that is not there yet", if faults == 1 { "fault" } else { "faults" }),
+        what: format!("{name} had {faults} page {} in {seconds:.1} s: it touches memory that is not there yet", plural(faults, "fault")),
         remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) before the loop, touch stack and buffers once, and set mallopt(M_TRIM_THRESHOLD, -1) and mallopt(M_MMAP_MAX, 0).".to_owned(),
     })
 }
@@ -418,7 +412,7 @@ fn shares_cpu(name: &str, survey: &Survey, watched: &WatchedLoop) -> Option<Find
 }
 
 fn not_seen(name: &str, result: &Watched) -> Option<Finding> {
-    let cycles = if result.not_seen == 1 { "cycle" } else { "cycles" };
+    let cycles = plural(result.not_seen, "cycle");
     (result.not_seen > 0).then(|| Finding {
         kind: FindingKind::NotSeen,
         what: format!(
@@ -510,16 +504,7 @@ mod tests {
     fn the_drift_is_told_per_cycle() {
         let source = sleep(true, TimerClock::Monotonic);
         let drifting = watched(source, Class::Drifting { mean_ns: 1_057_000 }, Policy::Fifo(70));
-        let series = SeenSeries {
-            source,
-            releases: Vec::new(),
-            waits: 100,
-            class: Some(drifting.class.clone()),
-            asked_ns: Some(999_400),
-            slack_ns: 0,
-            timer: 0,
-            worked_ns: 0,
-        };
+        let series = SeenSeries { asked_ns: Some(999_400), ..SeenSeries::new(source) };
         let found = drifts("loop [9]", &drifting, Some(&series)).unwrap();
         assert!(found.what.contains("drifts by 57.0 us a cycle"), "{}", found.what);
     }
@@ -570,16 +555,7 @@ mod tests {
         let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
         let ordinary = watched(source, class, Policy::Ordinary { nice: 0 });
         let with = |slack_ns| {
-            let series = SeenSeries {
-                source,
-                releases: Vec::new(),
-                waits: 9,
-                class: None,
-                asked_ns: None,
-                slack_ns,
-                timer: 0,
-                worked_ns: 0,
-            };
+            let series = SeenSeries { slack_ns, ..SeenSeries::new(source) };
             slack("loop [9]", &ordinary, Some(&series)).map(|(_, is_larger)| is_larger)
         };
         assert_eq!([with(0), with(50_000), with(500_000)], [None, Some(false), Some(true)]);

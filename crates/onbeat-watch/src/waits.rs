@@ -86,7 +86,7 @@ pub struct Wait {
 
 impl Wait {
     /// The wait of a thread on a CPU of which nothing else is known.
-    const fn of((tid, cpu): (u32, u32), source: Source, end: WaitEnd) -> Self {
+    pub(crate) const fn of((tid, cpu): (u32, u32), source: Source, end: WaitEnd) -> Self {
         Self {
             tid,
             source,
