@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{KernelEvent, Label, Thread, TraceEvent};
+use super::event::{KernelEvent, Label, Thread, TraceEvent, Vector};
 use super::kvm::ExitReason;
 use super::window::Window;
 
@@ -94,17 +94,24 @@ impl FieldValue {
 struct EventRecord {
     system: &'static str,
     name: String,
-    fields: Vec<(&'static str, FieldValue)>,
+    fields: Vec<NamedValue>,
+}
+
+type NamedValue = (&'static str, FieldValue);
+
+fn record(system: &'static str, name: &str, fields: &[NamedValue]) -> Option<EventRecord> {
+    Some(EventRecord { system, name: name.to_owned(), fields: fields.to_vec() })
 }
 
 impl EventRecord {
     /// The record of an event; those that no viewer shows have none.
     fn new(event: &TraceEvent) -> Option<Self> {
         use FieldValue::{Address, Function, Int, Long, LongName};
-        let record = |system, name: &str, fields: &[(&'static str, FieldValue)]| {
-            Some(Self { system, name: name.to_owned(), fields: fields.to_vec() })
-        };
         let cpu = |cpu: u32| Int(i64::from(cpu));
+        let of_vector = |vector: Vector, side: &str| {
+            let number = Int(vector.number().into());
+            record("irq_vectors", &format!("{}_{side}", vector.name()), &[("vector", number)])
+        };
         match event.what {
             KernelEvent::Switch { prev, prev_state, next } => {
                 let state = ("prev_state", Long(i64::from(prev_state.0 & 0x1ff)));
@@ -133,16 +140,8 @@ impl EventRecord {
             KernelEvent::SoftirqExit(softirq) => {
                 record("irq", "softirq_exit", &[("vec", Int(softirq.0.into()))])
             }
-            KernelEvent::VectorEntry(vector) => record(
-                "irq_vectors",
-                &format!("{}_entry", vector.name()),
-                &[("vector", Int(vector.number().into()))],
-            ),
-            KernelEvent::VectorExit(vector) => record(
-                "irq_vectors",
-                &format!("{}_exit", vector.name()),
-                &[("vector", Int(vector.number().into()))],
-            ),
+            KernelEvent::VectorEntry(vector) => of_vector(vector, "entry"),
+            KernelEvent::VectorExit(vector) => of_vector(vector, "exit"),
             KernelEvent::TimerStart { timer, function, expires, softexpires } => record(
                 "timer",
                 "hrtimer_start",
@@ -172,9 +171,7 @@ impl EventRecord {
     /// Of idle states, system calls, page faults and work items.
     fn of_other(event: &TraceEvent) -> Option<Self> {
         use FieldValue::{Address, Function, Int, Long};
-        let record = |system, name: &str, fields: &[(&'static str, FieldValue)]| {
-            Some(Self { system, name: name.to_owned(), fields: fields.to_vec() })
-        };
+        let of_work = |work: u64, of: u64| [("work", Address(work)), ("function", Function(of))];
         let idle = |state: i64| [("state", Int(state)), ("cpu_id", Int(event.cpu.into()))];
         match event.what {
             KernelEvent::IdleEntry { state } => {
@@ -191,16 +188,12 @@ impl EventRecord {
             KernelEvent::SyscallExit { number, result } => {
                 record("raw_syscalls", "sys_exit", &[("id", Long(number)), ("ret", Long(result))])
             }
-            KernelEvent::WorkStart { work, function } => record(
-                "workqueue",
-                "workqueue_execute_start",
-                &[("work", Address(work)), ("function", Function(function))],
-            ),
-            KernelEvent::WorkEnd { work, function } => record(
-                "workqueue",
-                "workqueue_execute_end",
-                &[("work", Address(work)), ("function", Function(function))],
-            ),
+            KernelEvent::WorkStart { work, function } => {
+                record("workqueue", "workqueue_execute_start", &of_work(work, function))
+            }
+            KernelEvent::WorkEnd { work, function } => {
+                record("workqueue", "workqueue_execute_end", &of_work(work, function))
+            }
             _ => Self::of_kvm(event),
         }
     }
@@ -209,9 +202,7 @@ impl EventRecord {
     /// pair entries with exits.
     fn of_kvm(event: &TraceEvent) -> Option<Self> {
         use FieldValue::{Address, Int};
-        let record = |name: &str, fields: &[(&'static str, FieldValue)]| {
-            Some(Self { system: "kvm", name: name.to_owned(), fields: fields.to_vec() })
-        };
+        let record = |name, fields: &[NamedValue]| record("kvm", name, fields);
         let number = |vcpu: Option<u32>| ("vcpu_id", Int(vcpu.unwrap_or_default().into()));
         match event.what {
             KernelEvent::VmEntry { vcpu, pc } => {
@@ -291,7 +282,7 @@ impl EventRecord {
 fn thread_fields(
     thread: &Thread,
     [comm, pid, prio]: [&'static str; 3],
-) -> [(&'static str, FieldValue); 3] {
+) -> [NamedValue; 3] {
     [
         (comm, FieldValue::Name(thread.name)),
         (pid, FieldValue::Int(thread.tid.into())),
@@ -299,7 +290,7 @@ fn thread_fields(
     ]
 }
 
-fn woken(thread: &Thread, target_cpu: u32) -> [(&'static str, FieldValue); 4] {
+fn woken(thread: &Thread, target_cpu: u32) -> [NamedValue; 4] {
     let [comm, pid, prio] = thread_fields(thread, ["comm", "pid", "prio"]);
     [comm, pid, prio, ("target_cpu", FieldValue::Int(target_cpu.into()))]
 }
