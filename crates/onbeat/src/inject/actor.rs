@@ -9,11 +9,11 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use rustix::thread::sched_getaffinity;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::error::Error;
 use super::fault::Fault;
-use super::injector_thread::InjectorThread;
+use super::injector_thread::{InjectorThread, off_the_loops_cpu};
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::thread::{Grant, ThreadRequest};
@@ -21,10 +21,14 @@ use onbeat_host::thread::{Grant, ThreadRequest};
 /// A way to disturb a loop. All methods are called in the injector's thread.
 pub(super) trait Disturb: Send {
     /// Returns CPU and priority for the thread.
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest;
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        below_the_loop(plan)
+    }
 
     /// Prepares, without disturbing the loop's CPU.
-    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error>;
+    fn prepare(&mut self, _: &InjectionPlan) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Prepares what must be done with the requested CPU and priority.
     fn prepare_in_place(&mut self, _: &InjectionPlan) -> Result<(), Error> {
@@ -53,8 +57,7 @@ pub(super) fn start(
     dose: Dose,
     mut disturber: Box<dyn Disturb>,
 ) -> Result<InjectorThread, Error> {
-    let off_the_loop =
-        ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() };
+    let off_the_loop = off_the_loops_cpu(&plan);
     let (ready_sender, ready_receiver) = channel();
     let actor_loop = ActorLoop { plan, log, dose };
     let body = move |over: &AtomicBool| {
@@ -191,6 +194,12 @@ pub(super) fn other_cpu(cpu: u32) -> Option<u32> {
     let cpus = sched_getaffinity(None).ok()?;
     let mut all = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(0);
     all.rfind(|&other| other != cpu && cpus.is_set(other as usize))
+}
+
+#[allow(clippy::cast_possible_wrap)]
+pub(super) const fn timespec(instant: Instant) -> Timespec {
+    let ns = instant.as_ns();
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
 pub(super) fn sleep_until(instant: Instant) {

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::actor::{Disturb, other_cpu, shortest_ns, sleep_until};
+use super::actor::{Disturb, shortest_ns, sleep_until};
 use super::error::Error;
+use super::injector_thread::above_the_loop;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::thread::ThreadRequest;
@@ -267,11 +268,7 @@ impl Disturb for FreezerDisturber {
     }
 
     fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        ThreadRequest {
-            fifo: Some((plan.target.priority + 1).min(98)),
-            cpu: other_cpu(plan.target.cpu),
-            ..ThreadRequest::default()
-        }
+        above_the_loop(plan)
     }
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {

@@ -12,11 +12,10 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::actor::{Disturb, DisturbanceTimer, busy_until, shortest_ns};
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use onbeat_host::thread::ThreadRequest;
 
 /// Time from the start of the call to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
@@ -107,10 +106,6 @@ impl FileLocks {
 }
 
 impl Disturb for FileLocks {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        below_the_loop(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.fill(plan, plan.for_ns + AHEAD_NS)
     }

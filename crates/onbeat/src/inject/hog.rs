@@ -84,10 +84,6 @@ impl Disturb for DeadlineHog {
         ThreadRequest { fifo: None, ..below_the_loop(plan) }
     }
 
-    fn prepare(&mut self, _: &InjectionPlan) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn prepare_in_place(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let mut all = CpuSet::new();
         online_cpus().iter().for_each(|&cpu| all.set(cpu as usize));

@@ -21,7 +21,9 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, other_cpu, sleep_until};
+use super::actor::{
+    Disturb, DisturbanceTimer, below_the_loop, busy_until, other_cpu, sleep_until, timespec,
+};
 use super::descriptor_limit::RaisedDescriptorLimit;
 use super::error::Error;
 use super::injector_thread::InjectorThread;
@@ -103,17 +105,7 @@ impl TimerBurst {
     }
 }
 
-#[allow(clippy::cast_possible_wrap)]
-const fn timespec(instant: Instant) -> Timespec {
-    let ns = instant.as_ns();
-    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
-}
-
 impl Disturb for TimerBurst {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        below_the_loop(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.grow_to(TRIAL);
         let had = self.timers.len();

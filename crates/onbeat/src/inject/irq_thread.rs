@@ -16,11 +16,10 @@ use onbeat_ethercat::carrier::Interface;
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
-use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until};
+use super::actor::{Disturb, DisturbanceTimer, busy_until};
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use onbeat_host::thread::ThreadRequest;
 
 /// Time from sending the frame to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 60_000;
@@ -105,10 +104,6 @@ impl FramePath {
 }
 
 impl Disturb for InterruptThread {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        below_the_loop(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let mut path = FramePath::find(plan)?;
         let CardThread { priority, interface, .. } = &path.receiver;

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
@@ -35,13 +35,12 @@ use rustix::thread::{
     ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity,
 };
 
-use super::actor::other_cpu;
+use super::actor::{other_cpu, timespec};
 use super::error::Error;
 use super::fault::Fault;
-use super::injector_thread::InjectorThread;
+use super::injector_thread::{InjectorThread, above_the_loop};
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
-use onbeat_host::thread::ThreadRequest;
 
 /// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
@@ -350,10 +349,7 @@ impl Guard {
         // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal
         // interrupts is repeated.
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
-            let _ = clock_nanosleep_absolute(
-                ClockId::Monotonic,
-                &timespec(Monotonic.now().plus_ns(1_000_000)),
-            );
+            sleep_until(Monotonic.now().plus_ns(1_000_000));
         }
 
         // The kernel ends tracing when the tracer ends; no other process can.
@@ -368,12 +364,6 @@ impl Guard {
 fn sleep_until(instant: Instant) {
     // All callers repeat a sleep that ends early.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(instant));
-}
-
-#[allow(clippy::cast_possible_wrap)]
-const fn timespec(instant: Instant) -> Timespec {
-    let ns = instant.as_ns();
-    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
 extern "C" fn act(state: *mut libc::c_void) -> libc::c_int {
@@ -472,13 +462,8 @@ impl Outside {
         let (ready_sender, ready_receiver) = channel();
         let kept = state.clone();
         // Both inherit CPU, priority and blocked signals from the thread that starts them.
-        let wanted = ThreadRequest {
-            fifo: Some((plan.target.priority + 1).min(98)),
-            cpu: other_cpu(plan.target.cpu),
-            ..ThreadRequest::default()
-        };
-        let keeper =
-            InjectorThread::start(wanted, move |_: &AtomicBool| keep(&kept, &ready_sender))?;
+        let body = move |_: &AtomicBool| keep(&kept, &ready_sender);
+        let keeper = InjectorThread::start(above_the_loop(&plan), body)?;
         let actor = ready_receiver.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
         Ok(Self { state, keeper, actor })
     }

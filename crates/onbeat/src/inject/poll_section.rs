@@ -14,7 +14,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::actor::{Disturb, DisturbanceTimer, busy_until, shortest_ns};
 use super::descriptor_limit::RaisedDescriptorLimit;
 use super::error::Error;
 use super::log::DisturbanceRecord;
@@ -49,10 +49,6 @@ impl PollSection {
 }
 
 impl Disturb for PollSection {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        below_the_loop(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let event = eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;

@@ -14,11 +14,10 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, getsockname, sendto, socket};
 
-use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::actor::{Disturb, DisturbanceTimer, busy_until, shortest_ns};
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use onbeat_host::thread::ThreadRequest;
 
 /// The loopback's broadcast address: packets to it do not leave the machine.
 const TO_ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
@@ -84,10 +83,6 @@ impl FloodSockets {
 }
 
 impl Disturb for SoftirqFlood {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        below_the_loop(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let refused =
             |why: rustix::io::Errno| plan.impossible(format!("broadcast on the loopback: {why}"));

@@ -47,10 +47,6 @@ const UNSTARVED: Duration = Duration::from_millis(60);
 /// nanoseconds.
 const BACK_NS: u64 = MS;
 
-fn burner(plan: &InjectionPlan) -> ThreadRequest {
-    ThreadRequest { fifo: Some(1), cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
-}
-
 fn check_priority(plan: &InjectionPlan) -> Result<(), Error> {
     if plan.target.priority > 1 {
         return Ok(());
@@ -71,10 +67,6 @@ pub(super) struct ThrottleDisturber {
 }
 
 impl Disturb for ThrottleDisturber {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        burner(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         check_priority(plan)?;
         if !machine::throttles_real_time() {
@@ -240,10 +232,6 @@ pub(super) struct FairServerDisturber {
 }
 
 impl Disturb for FairServerDisturber {
-    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
-        burner(plan)
-    }
-
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         debug_assert_eq!(plan.fault, Fault::FairServer);
         check_priority(plan)?;
