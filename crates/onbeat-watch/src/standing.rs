@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use onbeat::host::cpu_list;
 use onbeat_tune::LiveHost;
 use onbeat_tune::tasks;
 
@@ -95,15 +96,8 @@ fn interrupts_above(thread: &ThreadFacts) -> Vec<String> {
 
 /// Whether two lists of CPUs such as `0-3,7` have a CPU in common.
 fn may_meet(one: &str, other: &str) -> bool {
-    let ranges = |list: &str| -> Vec<(u32, u32)> {
-        let parts = list.split(',').filter_map(|part| {
-            let (from, to) = part.split_once('-').unwrap_or((part, part));
-            Some((from.trim().parse().ok()?, to.trim().parse().ok()?))
-        });
-        parts.collect()
-    };
-    let others = ranges(other);
-    ranges(one).iter().any(|(from, to)| others.iter().any(|(low, high)| from <= high && low <= to))
+    let others = cpu_list(other);
+    cpu_list(one).iter().any(|cpu| others.contains(cpu))
 }
 
 #[cfg(test)]
