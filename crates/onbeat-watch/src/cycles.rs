@@ -57,8 +57,6 @@ pub enum CycleFact {
     NewPeriod {
         /// The first release by the new one.
         at: Instant,
-        /// The old period, in nanoseconds.
-        from_ns: u64,
         /// The new period, in nanoseconds.
         to_ns: u64,
     },
@@ -161,7 +159,6 @@ impl CycleBuilder {
             self.open(wait, None, 0);
             return;
         };
-        let old_ns = self.grid.period_ns();
         match self.grid.place(release) {
             Placement::Again => {}
             Placement::Inner => self.take_inner(wait),
@@ -184,7 +181,7 @@ impl CycleBuilder {
             Placement::NewPeriod { period_ns } => {
                 self.hold(wait);
                 self.new_phase = None;
-                self.change_period(old_ns, period_ns, into);
+                self.change_period(period_ns, into);
                 self.open(wait, Some(release), 0);
             }
         }
@@ -324,7 +321,7 @@ impl CycleBuilder {
         }
     }
 
-    fn change_period(&mut self, from_ns: u64, to_ns: u64, into: &mut Vec<CycleFact>) {
+    fn change_period(&mut self, to_ns: u64, into: &mut Vec<CycleFact>) {
         // The intervals that made the new period were its own: nothing was passed over in them.
         let mut held = std::mem::take(&mut self.held);
         let own = held.len().min(crate::grid::NEW_PERIOD_AFTER - 1);
@@ -336,7 +333,7 @@ impl CycleBuilder {
 
         self.deadline_ns = to_ns;
         let at = own.first().map_or(self.last_end, |held| held.open.release);
-        into.push(CycleFact::NewPeriod { at, from_ns, to_ns });
+        into.push(CycleFact::NewPeriod { at, to_ns });
         for mut held in own {
             held.open.passed = 0;
             self.count(held, into);

@@ -581,9 +581,7 @@ impl<'m> Measuring<'m> {
     fn record(&mut self, fact: &CycleFact, stops: u64) -> Result<(), WatchError> {
         match fact {
             CycleFact::Cycle(cycle) => self.record_cycle(cycle, stops),
-            CycleFact::NewPeriod { at, to_ns, .. } => {
-                Ok(self.recorder.change_period(*at, *to_ns)?)
-            }
+            CycleFact::NewPeriod { at, to_ns } => Ok(self.recorder.change_period(*at, *to_ns)?),
             CycleFact::NewPhase { at } => {
                 let t = self.recorder.seconds(*at);
                 let sentence = format!(
