@@ -199,7 +199,6 @@ pub struct EventDecoder {
     tid: Option<FormatField>,
     flags: Option<FormatField>,
     timer_mode: Option<FormatField>,
-    arguments: Option<FormatField>,
     known: HashMap<u16, KnownFormat>,
 }
 
@@ -243,10 +242,8 @@ impl EventDecoder {
         self.id = Some(format.field("common_type")?);
         self.tid = Some(format.field("common_pid")?);
         self.flags = format.field("common_flags").ok();
-        match kind {
-            TracePoint::TimerStart => self.timer_mode = format.field("mode").ok(),
-            TracePoint::SyscallEnter => self.arguments = format.field("args").ok(),
-            _ => {}
+        if kind == TracePoint::TimerStart {
+            self.timer_mode = format.field("mode").ok();
         }
         self.known.insert(format.id, KnownFormat { kind, fields });
         Ok(())
@@ -279,19 +276,6 @@ impl EventDecoder {
     #[must_use]
     pub fn is_relative_timer(&self, record: &Record<'_>) -> Option<bool> {
         Some(number(record.bytes, self.timer_mode?)? & RELATIVE != 0)
-    }
-
-    /// Returns the first arguments of the system call of a `sys_enter`.
-    #[must_use]
-    pub fn arguments(&self, record: &Record<'_>) -> Option<[u64; 3]> {
-        let whole = self.arguments?;
-        // Six words of the kernel that wrote it: on a 32-bit one they are four bytes long.
-        let size = whole.size / 6;
-        let argument = |index: usize| {
-            let offset = whole.offset.checked_add(index * size)?;
-            number(record.bytes, FormatField { offset, size, ..whole })
-        };
-        Some([argument(0)?, argument(1)?, argument(2)?])
     }
 }
 

@@ -41,8 +41,6 @@ pub struct StreamEvent {
     pub context: EventContext,
     /// Of `hrtimer_start`: whether the time counts from the start of the timer, if recorded.
     pub relative: Option<bool>,
-    /// Of `sys_enter`: the first arguments.
-    pub arguments: Option<[u64; 3]>,
 }
 
 /// The events of one read, in order of time.
@@ -56,8 +54,6 @@ pub struct StreamBatch {
     pub lost: Vec<LostEvents>,
     /// Every event up to here was read.
     pub until: Instant,
-    /// Bytes read, of all CPUs.
-    pub bytes: usize,
     /// CPUs whose buffer held more than was to be read at once.
     pub flooded_cpus: Vec<u32>,
 }
@@ -235,7 +231,6 @@ impl EventStream {
             self.keep(reader, length, batch);
         }
 
-        batch.bytes += bytes;
         Ok(())
     }
 
@@ -258,12 +253,10 @@ impl EventStream {
             reader.last = reader.last.max(Instant::from_ns(record.at_ns));
             let Some(event) = self.decoder.decode(cpu, &record) else { continue };
             let is_timer = matches!(event.what, KernelEvent::TimerStart { .. });
-            let is_call = matches!(event.what, KernelEvent::SyscallEnter { .. });
             self.waiting.push(StreamEvent {
                 event,
                 context: self.decoder.context(&record),
                 relative: self.decoder.is_relative_timer(&record).filter(|_| is_timer),
-                arguments: self.decoder.arguments(&record).filter(|_| is_call),
             });
         }
     }
@@ -338,12 +331,7 @@ impl PathStream {
         events.sort_by_key(|event| event.at);
         batch.calls.sort_by_key(|call| call.at);
         self.from = to.plus_ns(1);
-        let plain = |event| StreamEvent {
-            event,
-            context: EventContext::Task,
-            relative: None,
-            arguments: None,
-        };
+        let plain = |event| StreamEvent { event, context: EventContext::Task, relative: None };
         batch.events = events.into_iter().map(plain).collect();
         batch
     }

@@ -244,7 +244,6 @@ mod tests {
             name: format!("t{tid}"),
             policy,
             cpus: "0-1".to_owned(),
-            last_cpu: 0,
             is_kernel: false,
             counters: ThreadCounters::default(),
         };

@@ -441,7 +441,6 @@ mod tests {
             name: "loop".to_owned(),
             policy,
             cpus: "0-3".to_owned(),
-            last_cpu: 0,
             is_kernel: false,
             counters: ThreadCounters::default(),
         };

@@ -67,8 +67,6 @@ pub struct ThreadFacts {
     pub policy: Policy,
     /// Allowed CPUs, as in `Cpus_allowed_list`.
     pub cpus: String,
-    /// The CPU it ran on last.
-    pub last_cpu: u32,
     /// Whether it is a kernel thread.
     pub is_kernel: bool,
     /// Counters since its start.
@@ -214,7 +212,6 @@ fn facts(task: &Task) -> Option<ThreadFacts> {
         name: task.comm.clone(),
         policy,
         cpus: cpus.unwrap_or_default().trim().to_owned(),
-        last_cpu: number(&fields, 36) as u32,
         is_kernel: task.is_kernel(),
         counters: ThreadCounters::read(tid.unsigned_abs())?,
     })
