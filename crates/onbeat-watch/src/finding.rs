@@ -482,11 +482,15 @@ mod tests {
         Source::Sleep { relative, clock }
     }
 
+    /// A loop that sleeps until each release of an exact grid.
+    fn exact(policy: Policy) -> WatchedLoop {
+        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
+        watched(sleep(false, TimerClock::Monotonic), class, policy)
+    }
+
     #[test]
     fn a_loop_without_defects_has_no_findings() {
-        let source = sleep(false, TimerClock::Monotonic);
-        let good =
-            watched(source, Class::Exact { period_ns: 1_000_000, waits: 1 }, Policy::Fifo(80));
+        let good = exact(Policy::Fifo(80));
         assert_eq!(kinds(&good, &result()), []);
     }
 
@@ -530,9 +534,7 @@ mod tests {
 
     #[test]
     fn waits_inside_cycles_are_told_with_the_calls_that_were_found() {
-        let source = sleep(false, TimerClock::Monotonic);
-        let good =
-            watched(source, Class::Exact { period_ns: 1_000_000, waits: 1 }, Policy::Fifo(80));
+        let good = exact(Policy::Fifo(80));
         let inner = InnerWaits { cycles: 1_000, waiting: 400, longest_ns: 700_000 };
         let call = |name: &str, found| (name.to_owned(), found);
         let calls = BTreeMap::from([call("clock_nanosleep", 300), call("write", 20)]);
@@ -550,11 +552,9 @@ mod tests {
 
     #[test]
     fn a_default_slack_is_less_harmful_than_the_policy_and_a_larger_one_more() {
-        let source = sleep(false, TimerClock::Monotonic);
-        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
-        let ordinary = watched(source, class, Policy::Ordinary { nice: 0 });
+        let ordinary = exact(Policy::Ordinary { nice: 0 });
         let with = |slack_ns| {
-            let series = SeenSeries { slack_ns, ..SeenSeries::new(source) };
+            let series = SeenSeries { slack_ns, ..SeenSeries::new(ordinary.source) };
             slack("loop [9]", &ordinary, Some(&series)).map(|(_, is_larger)| is_larger)
         };
         assert_eq!([with(0), with(50_000), with(500_000)], [None, Some(false), Some(true)]);
@@ -562,9 +562,7 @@ mod tests {
 
     #[test]
     fn what_the_process_may_not_and_has_not_is_found_before_what_follows_from_it() {
-        let source = sleep(false, TimerClock::Monotonic);
-        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
-        let ordinary = watched(source, class.clone(), Policy::Ordinary { nice: 0 });
+        let ordinary = exact(Policy::Ordinary { nice: 0 });
         let with = |standing| Watched { standing, ..result() };
         let group = Some("/robot".to_owned());
         let no_budget = with(Standing { without_budget: group, ..Standing::default() });
@@ -573,7 +571,7 @@ mod tests {
         let refused = with(Standing { rtprio_limit: Some(0), ..Standing::default() });
         assert_eq!(kinds(&ordinary, &refused)[0], FindingKind::NoRights);
 
-        let fifo = watched(source, class, Policy::Fifo(40));
+        let fifo = exact(Policy::Fifo(40));
         assert_eq!(kinds(&fifo, &with(Standing::default())), [FindingKind::NotLocked]);
         let above = vec!["irq/24-eth0 [77] FIFO 50".to_owned()];
         let below =
@@ -606,9 +604,7 @@ mod tests {
 
     #[test]
     fn writing_is_found_by_its_counts_and_waking_another_thread_is_not_writing() {
-        let source = sleep(false, TimerClock::Monotonic);
-        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
-        let fifo = watched(source, class, Policy::Fifo(80));
+        let fifo = exact(Policy::Fifo(80));
         let with = |writes, written| Watched {
             counters: ThreadCounters { writes, written, ..ThreadCounters::default() },
             inner: InnerWaits { cycles: 1_000, ..InnerWaits::default() },
@@ -621,9 +617,7 @@ mod tests {
 
     #[test]
     fn cycles_that_were_not_seen_are_told() {
-        let source = sleep(false, TimerClock::Monotonic);
-        let good =
-            watched(source, Class::Exact { period_ns: 1_000_000, waits: 1 }, Policy::Fifo(80));
+        let good = exact(Policy::Fifo(80));
         assert_eq!(kinds(&good, &Watched { not_seen: 3, ..result() }), [FindingKind::NotSeen]);
     }
 }
