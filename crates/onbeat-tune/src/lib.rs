@@ -13,7 +13,6 @@
 //! | `rights` | with whose rights a change on record is undone |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
 //! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
-//! | [`markdown`] | the catalogue as a page |
 //! | [`evidence`] | what the kernel counted while a machine was watched, for the findings of a check |
 //! | [`mod@explain`] | what one tuning is, and what it is on this machine |
 //! | [`mod@lint`] | kernel command lines, QEMU scripts and libvirt definitions, judged from their text |
@@ -59,7 +58,6 @@ pub mod journal;
 pub mod lint;
 mod live_extras;
 pub mod live_host;
-pub mod markdown;
 mod owned;
 pub mod persist;
 pub mod plan;

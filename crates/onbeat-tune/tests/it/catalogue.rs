@@ -5,8 +5,9 @@ use std::path::Path;
 
 use onbeat_tune::catalogue::load::{self, CAUSES, SECTIONS, from_texts};
 use onbeat_tune::catalogue::{CatalogueError, catalogue};
-use onbeat_tune::markdown;
 use onbeat_tune::plan::recipes::appliable;
+
+use crate::tunings_page::{is_probed, page};
 
 /// A record that obeys all rules.
 const RECORD: &str = r#"
@@ -285,7 +286,7 @@ fn each_record_has_a_test_and_most_are_probed_and_appliable() {
     let without: Vec<_> = tests.iter().filter(|(_, tests)| tests.is_empty()).collect();
     assert!(without.is_empty(), "{without:?}");
 
-    let probed = catalogue().records.iter().filter(|record| markdown::is_probed(record)).count();
+    let probed = catalogue().records.iter().filter(|record| is_probed(record)).count();
     assert!(probed >= 150, "{probed} are probed");
     assert!(appliable().len() >= 80, "{} can be applied", appliable().len());
 }
@@ -300,7 +301,7 @@ fn the_page_in_docs_is_the_generated_one() {
     }
 
     let path = docs.join("tunings.md");
-    let page = markdown::page(catalogue(), &tests_of_records());
+    let page = page(catalogue(), &tests_of_records());
     if std::env::var_os("ONBEAT_BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

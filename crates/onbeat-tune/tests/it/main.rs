@@ -22,3 +22,4 @@ mod tune_live;
 mod tune_plan;
 mod tune_rights;
 mod tune_shield;
+mod tunings_page;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::catalogue::record::{TuningRecord, TuningSource};
-use crate::catalogue::{Catalogue, load};
-use crate::plan::recipes::appliable;
+use onbeat_tune::catalogue::{Catalogue, TuningRecord, TuningSource, load};
+use onbeat_tune::plan::recipes::appliable;
 
 const HEAD: &str = "# The catalogue of tunings
 
@@ -25,8 +24,7 @@ record through its values on changed files.
 ";
 
 /// Returns the page. `tests` names the tests of each record by its id.
-#[must_use]
-pub fn page(catalogue: &Catalogue, tests: &BTreeMap<&str, String>) -> String {
+pub(crate) fn page(catalogue: &Catalogue, tests: &BTreeMap<&str, String>) -> String {
     let mut text = HEAD.to_owned();
     let records = || catalogue.records.iter();
     let _ = writeln!(
@@ -61,8 +59,7 @@ fn is_readable(record: &TuningRecord) -> bool {
 }
 
 /// Whether the program reads something of the machine for the record, by one reading or by two.
-#[must_use]
-pub fn is_probed(record: &TuningRecord) -> bool {
+pub(crate) fn is_probed(record: &TuningRecord) -> bool {
     let reads = |kind: &str| match kind {
         "review" | "tool" | "qemu" => false,
         "watch" => !record.evidence.is_empty(),
