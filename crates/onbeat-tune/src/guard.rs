@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_host::policy::Scheduling;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{Advice, madvise};
 use rustix::process::{Pid, PidfdFlags};
@@ -39,7 +40,6 @@ use crate::error::TuneError;
 use crate::host_files::HostFiles;
 use crate::journal::{self, DirectoryLock};
 use crate::live_host::LiveHost;
-use crate::scheduling::Scheduling;
 use crate::tasks::{self, TaskId};
 
 /// First word of a guard's command line; number and start of the run and the directory follow.

@@ -72,7 +72,7 @@ pub trait HostFiles {
     /// `Unsupported` on a host without a way to kill sessions.
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize>;
 
-    /// Returns the policy of a task, as [`crate::scheduling`] writes it.
+    /// Returns the policy of a task, as [`onbeat_host::policy`] writes it.
     ///
     /// # Errors
     /// The kernel's; `Unsupported` on a host without policies.

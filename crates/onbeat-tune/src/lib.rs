@@ -65,7 +65,6 @@ mod private;
 pub mod repair;
 mod restore;
 mod rights;
-pub mod scheduling;
 pub mod shield;
 mod shield_v1;
 mod shield_v2;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 
+use onbeat_host::policy::Scheduling;
 use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
@@ -11,7 +12,6 @@ use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
 use super::interfaces::MadeInterface;
 use super::live_extras;
-use super::scheduling::Scheduling;
 use super::task_id::TaskId;
 use super::task_setting::TaskSetting;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskSetting {
-    /// Policy and priority, such as `fifo 50` or `other nice 5`; see [`crate::scheduling`].
+    /// Policy and priority, such as `fifo 50` or `other nice 5`; see [`onbeat_host::policy`].
     Scheduling,
     /// Timer slack in nanoseconds.
     TimerSlack,

@@ -8,6 +8,7 @@ use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_proc
 use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_getaffinity, sched_setaffinity};
 
 use super::{Grant, Refusal, ThreadRequest};
+use crate::policy::Scheduling;
 
 /// Makes the calling thread `SCHED_FIFO` at `priority`, or returns why not.
 pub(super) fn fifo(priority: u32) -> Grant {
@@ -181,19 +182,6 @@ fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Argument of `sched_setattr(2)`, in its first version of 48 bytes.
-#[repr(C)]
-struct DeadlineAttributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
 /// Makes the calling thread `SCHED_DEADLINE`: it may run for `runtime_ns` of every `period_ns`,
 /// before threads of any priority. [`run_as_ordinary`] undoes it.
 ///
@@ -201,21 +189,7 @@ struct DeadlineAttributes {
 /// The kernel's error: no privilege, less free bandwidth than asked for, or the thread may not run
 /// on all CPUs of its root domain.
 pub fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
-    let attributes = DeadlineAttributes {
-        size: size_of::<DeadlineAttributes>() as u32,
-        policy: libc::SCHED_DEADLINE.cast_unsigned(),
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime_ns,
-        deadline_ns: period_ns,
-        period_ns,
-    };
-
-    // SAFETY: thread 0 is the caller; the attributes have the size that they state and live across
-    // the call.
-    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Scheduling::deadline(runtime_ns, period_ns).set(0)
 }
 
 /// Binds the calling thread to one CPU, or returns why not.

@@ -33,6 +33,12 @@ pub struct SchedulingError(pub String);
 impl Scheduling {
     const SIZE: u32 = size_of::<Self>() as u32;
 
+    /// `SCHED_DEADLINE`, with a deadline at the end of each period.
+    pub(crate) fn deadline(runtime_ns: u64, period_ns: u64) -> Self {
+        let policy = libc::SCHED_DEADLINE.cast_unsigned();
+        Self { policy, runtime_ns, deadline_ns: period_ns, period_ns, ..Self::default() }
+    }
+
     /// Returns the policy of a task.
     ///
     /// # Errors
@@ -46,7 +52,7 @@ impl Scheduling {
         if answer == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sets the policy of a task.
+    /// Sets the policy of a task; 0 is the calling thread.
     ///
     /// # Errors
     /// The kernel's.
