@@ -9,6 +9,7 @@ use super::catalogue;
 use super::check::{CheckVerdict, Finding};
 use super::loop_setup::CpuSetVariable;
 use super::probes::expand;
+use super::probes::task::locked_kib;
 use super::survey::Survey;
 use super::unit_in_effect;
 use crate::cpu_list::CpuList;
@@ -444,33 +445,17 @@ const CAP_SYS_NICE: u32 = 23;
 fn rights(finding: Finding, survey: &Survey<'_>) -> Finding {
     let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
     let Some(status) = text(survey, &format!("/proc/{task}/status")) else { return finding };
-    let value = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.split_whitespace().next().map(str::to_owned))
-    };
-    let capabilities = value("CapEff:").and_then(|bits| u64::from_str_radix(&bits, 16).ok());
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     let has = |bit: u32| capabilities.is_some_and(|bits| bits >> bit & 1 == 1);
-    let kibibytes = |name: &str| value(name).and_then(|number| number.parse::<u64>().ok());
-    let is_locked = match (kibibytes("VmLck:"), kibibytes("VmRSS:")) {
-        (Some(locked), Some(resident)) => resident > 0 && locked >= resident,
-        _ => false,
-    };
     let is_real_time = survey.task(task).is_ok_and(|task| task.priority > 0);
-    let schedules = if is_real_time {
-        Some("has a real-time policy")
-    } else if has(CAP_SYS_NICE) {
-        Some("has CAP_SYS_NICE")
-    } else {
-        None
-    };
-    let locks = if is_locked {
-        Some("all memory is locked")
-    } else if has(CAP_IPC_LOCK) {
-        Some("has CAP_IPC_LOCK")
-    } else {
-        None
-    };
-    match (schedules, locks) {
+    let is_locked = matches!(locked_kib(task, survey), Ok(Some(_)));
+    let schedules = is_real_time.then_some("has a real-time policy");
+    let locks = is_locked.then_some("all memory is locked");
+    match (
+        schedules.or(has(CAP_SYS_NICE).then_some("has CAP_SYS_NICE")),
+        locks.or(has(CAP_IPC_LOCK).then_some("has CAP_IPC_LOCK")),
+    ) {
         (Some(schedules), Some(locks)) => {
             let current = format!("task {task} {schedules}, {locks}: the limits do not bind it");
             finding.made_good(current)
@@ -530,16 +515,13 @@ fn rivals(mut finding: Finding, survey: &Survey<'_>) -> Finding {
     let housekeeping = survey.cpu_set(CpuSetVariable::Housekeeping);
     let housekeeping =
         housekeeping.map_or_else(|_| "HOUSEKEEPING".to_owned(), |cpus| cpus.to_string());
-    let named: Vec<_> = rivals
-        .iter()
-        .take(3)
-        .map(|task| format!("{} ({}, {} {})", task.comm, task.id.tid, task.policy, task.priority))
-        .collect();
-    let commands: Vec<_> = rivals
-        .iter()
-        .take(3)
-        .map(|task| format!("taskset -cp {housekeeping} {}", task.id.tid))
-        .collect();
+    let first = &rivals[..rivals.len().min(3)];
+    let name = |task: &&Task| {
+        format!("{} ({}, {} {})", task.comm, task.id.tid, task.policy, task.priority)
+    };
+    let named: Vec<_> = first.iter().map(name).collect();
+    let command = |task: &&Task| format!("taskset -cp {housekeeping} {}", task.id.tid);
+    let commands: Vec<_> = first.iter().map(command).collect();
     let more = rivals.len().saturating_sub(3);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     finding.verdict = CheckVerdict::Bad;

@@ -137,24 +137,26 @@ pub struct LockedMemoryProbe {
 
 impl LockedMemoryProbe {
     fn value(survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
-        let path = format!("/proc/{}/status", survey.loop_task()?);
-        let status = survey.text(&path)?;
-        let kibibytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-            number.ok_or_else(|| NoValue::Unknown(format!("{path} has no line {name}")))
-        };
-
-        // Locked memory counts addresses, resident memory counts pages: all is locked where the
-        // first is not smaller.
-        let locked = kibibytes("VmLck:")?;
-        let resident = kibibytes("VmRSS:")?;
-        if locked >= resident && resident > 0 {
-            Ok(ProbeValue::Text(format!("{locked} KiB locked")))
-        } else {
-            Ok(ProbeValue::Absent)
-        }
+        let locked = locked_kib(survey.loop_task()?, survey)?;
+        Ok(locked.map_or(ProbeValue::Absent, |kib| ProbeValue::Text(format!("{kib} KiB locked"))))
     }
+}
+
+/// The memory of a task, in KiB, where all of it is locked.
+pub(crate) fn locked_kib(task: i32, survey: &Survey<'_>) -> Result<Option<u64>, NoValue> {
+    let path = format!("/proc/{task}/status");
+    let status = survey.text(&path)?;
+    let kibibytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        number.ok_or_else(|| NoValue::Unknown(format!("{path} has no line {name}")))
+    };
+
+    // Locked memory counts addresses, resident memory counts pages: all is locked where the first
+    // is not smaller.
+    let locked = kibibytes("VmLck:")?;
+    let resident = kibibytes("VmRSS:")?;
+    Ok((locked >= resident && resident > 0).then_some(locked))
 }
 
 impl Probe for LockedMemoryProbe {
