@@ -8,18 +8,12 @@
 use super::probes::unit::UNIT_DIRECTORIES;
 use super::survey::Survey;
 
-/// An assignment with the file that it stands in.
-struct Assignment {
-    path: String,
-    value: String,
-}
-
 /// Returns which file of systemd was meant to make a record good and is not in effect, with the
 /// command that brings it into effect; `None` where no file says so.
 pub(super) fn not_in_effect(id: &str, survey: &Survey<'_>) -> Option<String> {
     match id {
         "shield.systemd" => ["system.slice", "user.slice", "init.scope"].iter().find_map(|unit| {
-            let Assignment { path, value } = assigned(unit, "AllowedCPUs", survey)?;
+            let (path, value) = assigned(unit, "AllowedCPUs", survey)?;
             Some(format!(
                 "{path} has AllowedCPUs={value}, and it is not in effect: systemctl daemon-reload, or the kernel refused it \
                  (journalctl -b -u {unit})"
@@ -36,7 +30,7 @@ pub(super) fn not_in_effect(id: &str, survey: &Survey<'_>) -> Option<String> {
             let unit = unit_of_loop(survey)?;
             let settings = settings_of(id).iter();
             let found = settings.filter_map(|setting| {
-                let Assignment { path, value } = assigned(&unit, setting, survey)?;
+                let (path, value) = assigned(&unit, setting, survey)?;
                 Some(format!("{path} has {setting}={value}"))
             });
             let found: Vec<String> = found.collect();
@@ -74,31 +68,20 @@ fn unit_of_loop(survey: &Survey<'_>) -> Option<String> {
     parts.find_map(|path| path.rsplit('/').find(is_service).map(str::to_owned))
 }
 
-/// The assignment that counts for a unit.
-fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<Assignment> {
-    let read = |path: &str| survey.host().read(path).ok();
-    let files = UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{unit}"));
-    let main = files.into_iter().find_map(|path| Some((read(&path)?, path)));
-    let mut found = None;
-    let mut take = |text: &str, path: String| {
-        if let Some(value) = last_in(text, setting) {
-            found = Some(Assignment { path, value });
-        }
-    };
-    if let Some((text, path)) = main {
-        take(&text, path);
-    }
+/// The file and the value of the assignment that counts for a unit.
+fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<(String, String)> {
+    let read = |path: String| Some((survey.host().read(&path).ok()?, path));
+    let main = UNIT_DIRECTORIES.iter().find_map(|directory| read(format!("{directory}/{unit}")));
     // Those of /etc come last and count most.
-    for directory in UNIT_DIRECTORIES.iter().rev() {
+    let drop_ins = UNIT_DIRECTORIES.iter().rev().flat_map(|directory| {
         let directory = format!("{directory}/{unit}.d");
-        for name in survey.host().names(&directory).unwrap_or_default() {
-            let path = format!("{directory}/{name}");
-            if let Some(text) = name.ends_with(".conf").then(|| read(&path)).flatten() {
-                take(&text, path);
-            }
-        }
-    }
-    found.filter(|found| !found.value.is_empty())
+        let mut names = survey.host().names(&directory).unwrap_or_default();
+        names.retain(|name| name.ends_with(".conf"));
+        names.into_iter().filter_map(move |name| read(format!("{directory}/{name}")))
+    });
+    let in_file = |(text, path): (String, String)| Some((path, last_in(&text, setting)?));
+    let found = main.into_iter().chain(drop_ins).filter_map(in_file).next_back();
+    found.filter(|(_, value)| !value.is_empty())
 }
 
 /// The last value of a setting in a text; empty where it was reset.
