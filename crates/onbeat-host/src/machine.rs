@@ -440,8 +440,7 @@ const VIRTUAL_MACHINES: [&str; 14] = [
 ];
 
 /// Whether a firmware names a virtual machine: `names` are `sys_vendor` and `product_name` of DMI.
-#[must_use]
-pub fn is_virtual(names: &[String]) -> bool {
+fn is_virtual(names: &[String]) -> bool {
     // Amazon names its machines without a hypervisor as well: c6g.metal.
     let is_metal = names.iter().any(|name| name.contains(".metal"));
     let is_known = |name: &String| VIRTUAL_MACHINES.iter().any(|known| name.contains(known));
@@ -456,18 +455,31 @@ pub fn is_guest() -> bool {
 }
 
 fn is_guest_below(root: &Path) -> bool {
-    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
-    let processor = read("proc/cpuinfo").unwrap_or_default();
+    let place = |path: &str| root.join(path.trim_start_matches('/'));
+    let read = |path: &str| fs::read_to_string(place(path)).ok();
+    is_guest_by(read, |path| place(path).exists()).unwrap_or(false)
+}
+
+/// Whether a kernel is a guest of a hypervisor, by its files; `None` where none of them shows it.
+#[must_use]
+pub fn is_guest_by(
+    read: impl Fn(&str) -> Option<String>,
+    exists: impl Fn(&str) -> bool,
+) -> Option<bool> {
+    let processor = read("/proc/cpuinfo").unwrap_or_default();
     if let Some(flags) = processor.lines().find(|line| line.starts_with("flags")) {
-        return flags.contains(" hypervisor");
+        return Some(flags.contains(" hypervisor"));
     }
 
-    let names = ["sys_vendor", "product_name"].map(|name| format!("sys/class/dmi/id/{name}"));
-    let names: Vec<String> = names.iter().filter_map(|path| read(path)).collect();
-    // QEMU's board for guests is linux,dummy-virt.
-    let is_guests_board =
-        || read("proc/device-tree/model").is_some_and(|model| model.contains("dummy-virt"));
-    is_virtual(&names) || root.join("proc/device-tree/hypervisor").exists() || is_guests_board()
+    // Some name themselves in the one, some in the other.
+    let names = ["/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"];
+    let names: Vec<String> = names.into_iter().filter_map(&read).collect();
+    if is_virtual(&names) || exists("/proc/device-tree/hypervisor") {
+        return Some(true);
+    }
+    // Boards name themselves; QEMU's board for guests is linux,dummy-virt.
+    let board = read("/proc/device-tree/model").map(|model| model.contains("dummy-virt"));
+    board.or((!names.is_empty()).then_some(false))
 }
 
 /// The clock of a guest of `onbeat vm`, by the word `onbeat.clock=` of its kernel command line, or by

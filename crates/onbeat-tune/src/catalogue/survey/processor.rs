@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use onbeat_host::machine::is_virtual;
+use onbeat_host::machine::is_guest_by;
 
 use super::{Fact, Survey};
 use crate::catalogue::no_value::NoValue;
@@ -42,29 +42,11 @@ impl Survey<'_> {
     /// # Errors
     /// [`NoValue::Unknown`] on processors without the flag, where no other file decides.
     pub fn is_guest(&self) -> Fact<bool> {
-        let processor = self.processor()?;
-        if processor.architecture == Some(Architecture::X86) && !processor.flags.is_empty() {
-            return Ok(processor.flags.contains("hypervisor"));
-        }
-
-        // Some name themselves in the one, some in the other.
-        let paths = ["/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"];
-        let names: Vec<String> =
-            paths.into_iter().filter_map(|path| self.host.read(path).ok()).collect();
-        if !names.is_empty() {
-            return Ok(is_virtual(&names));
-        }
-
-        if self.host.exists("/proc/device-tree/hypervisor").unwrap_or(false) {
-            return Ok(true);
-        }
-        match self.host.read("/proc/device-tree/model") {
-            // Boards name themselves; QEMU's board for guests is linux,dummy-virt.
-            Ok(model) => Ok(model.contains("dummy-virt")),
-            Err(_) => Err(NoValue::Unknown(
-                "no file shows whether a hypervisor runs this kernel".to_owned(),
-            )),
-        }
+        self.processor()?;
+        let exists = |path: &str| self.host.exists(path).unwrap_or(false);
+        is_guest_by(|path| self.host.read(path).ok(), exists).ok_or_else(|| {
+            NoValue::Unknown("no file shows whether a hypervisor runs this kernel".to_owned())
+        })
     }
 }
 
