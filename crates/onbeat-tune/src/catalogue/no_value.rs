@@ -5,11 +5,13 @@ use std::io;
 use super::host_tree::is_absent;
 
 /// Why a value is missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoValue {
     /// The thing does not exist here, or does not matter here.
+    #[error("{0}")]
     NotApplicable(String),
     /// It could not be read, or not with certainty.
+    #[error("{0}")]
     Unknown(String),
 }
 

@@ -221,9 +221,7 @@ impl HostCounters {
 }
 
 fn reason(path: &str, error: &std::io::Error) -> String {
-    match NoValue::from_error(path, error) {
-        NoValue::Unknown(reason) | NoValue::NotApplicable(reason) => reason,
-    }
+    NoValue::from_error(path, error).to_string()
 }
 
 /// The handlers of an interrupt; in older kernels the text at the end of its row.

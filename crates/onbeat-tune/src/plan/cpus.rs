@@ -55,7 +55,7 @@ struct CoreMerit {
 /// [`PlanError::NoCpu`] where CPUs are to be chosen on a machine with one CPU, [`PlanError::NotOnline`],
 /// [`PlanError::NoHousekeeping`], [`PlanError::Machine`] where the online CPUs cannot be read.
 pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, PlanError> {
-    let online = survey.online().map_err(|why| PlanError::Machine { why: format!("{why:?}") })?;
+    let online = survey.online().map_err(|why| PlanError::Machine { why: why.to_string() })?;
     match choice {
         CpuChoice::List(cpus) => check(cpus, &online, survey),
         CpuChoice::Auto => best(survey, &online, &online),

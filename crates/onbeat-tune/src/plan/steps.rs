@@ -9,7 +9,7 @@ use super::{PlanStep, StepTarget, ThreadGroup};
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::file::{EqualFilesProbe, ValueFormat};
 use crate::catalogue::probes::irq::{IrqSelection, handler_directories, is_bound, is_managed};
-use crate::catalogue::probes::{Probe, ProbeReading, ProbeSpec, expand};
+use crate::catalogue::probes::{NoValue, Probe, ProbeReading, ProbeSpec, expand};
 use crate::catalogue::record::ProbeCombination;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::ProbeValue;
@@ -23,6 +23,12 @@ const MOST_NAMED: usize = 4;
 /// Why a record has no step, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError(pub String);
+
+impl From<NoValue> for StepError {
+    fn from(why: NoValue) -> Self {
+        Self(why.to_string())
+    }
+}
 
 /// Whether a record is about where interrupts arrive.
 #[must_use]
@@ -194,7 +200,7 @@ impl StepPlanner<'_, '_> {
     /// Every interrupt that may be sent to a CPU of the loop, and that can be moved.
     fn interrupts(&self, value: &str) -> Result<Vec<PlanStep>, StepError> {
         let unreadable = |why: std::io::Error| StepError(format!("cannot read /proc/irq: {why}"));
-        let cpus = self.survey.loop_cpus().map_err(|why| StepError(format!("{why:?}")))?;
+        let cpus = self.survey.loop_cpus()?;
         let names = self.survey.host().names("/proc/irq").map_err(unreadable)?;
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
@@ -228,18 +234,14 @@ impl StepPlanner<'_, '_> {
     fn idle_states(&self, value: &str) -> Result<Vec<PlanStep>, StepError> {
         let paths = |file: &str| {
             let pattern = format!("/sys/devices/system/cpu/cpu{{loop_cpu}}/cpuidle/state*/{file}");
-            expand(&pattern, self.survey).map_err(|why| StepError(format!("{why:?}")))
+            expand(&pattern, self.survey)
         };
 
         let mut steps = Vec::new();
         for (latency, disable) in paths("latency")?.iter().zip(paths("disable")?) {
-            let number = self
-                .survey
-                .host()
-                .read(latency)
-                .ok()
-                .and_then(|text| text.trim().parse::<i64>().ok());
-            if number.is_some_and(|number| number > self.survey.setup().idle_exit_us) {
+            let text = self.survey.host().read(latency).unwrap_or_default();
+            let bound_us = self.survey.setup().idle_exit_us;
+            if text.trim().parse::<i64>().is_ok_and(|us| us > bound_us) {
                 steps.push(self.file(&disable, ValueFormat::Integer, (None, value))?);
             }
         }
@@ -306,12 +308,10 @@ impl StepPlanner<'_, '_> {
     }
 
     fn equal_files(&self, probe: &EqualFilesProbe) -> Result<Vec<PlanStep>, StepError> {
-        let paths = |pattern: &str| {
-            expand(pattern, self.survey).map_err(|why| StepError(format!("{why:?}")))
-        };
-        let pairs = paths(&probe.first)?.into_iter().zip(paths(&probe.second)?);
+        let first = expand(&probe.first, self.survey)?;
+        let second = expand(&probe.second, self.survey)?;
         let mut steps = Vec::new();
-        for (low, high) in pairs {
+        for (low, high) in first.into_iter().zip(second) {
             let Ok(wanted) = self.survey.host().read(&high) else { continue };
             steps.push(self.file(&low, ValueFormat::Text, (None, wanted.trim()))?);
         }
