@@ -29,6 +29,7 @@ use super::guard::Guard;
 use super::host_files::HostFiles;
 use super::private;
 use super::tasks::{self, TaskId};
+use super::utc::utc;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -72,6 +73,14 @@ pub struct JournalHead {
     pub purpose: String,
     /// The command line.
     pub command: String,
+}
+
+impl JournalHead {
+    /// Returns when it was begun: `2026-11-21 08:10:02 UTC`.
+    #[must_use]
+    pub fn started(&self) -> String {
+        utc(self.started_unix_s)
+    }
 }
 
 #[derive(Serialize, Deserialize)]

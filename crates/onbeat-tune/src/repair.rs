@@ -14,7 +14,6 @@ use super::host_files::HostFiles;
 use super::journal::{self, DirectoryLock, JournalFile, JournalHead, Undone};
 use super::private;
 use super::tasks;
-use super::utc::utc;
 
 /// The outcome of repairing one journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,7 +274,7 @@ impl Repaired {
             |head| {
                 let article =
                     if head.purpose.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-                format!("{article} {} started at {}", head.purpose, utc(head.started_unix_s))
+                format!("{article} {} started at {}", head.purpose, head.started())
             },
         )
     }

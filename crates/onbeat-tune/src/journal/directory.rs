@@ -17,7 +17,6 @@ use crate::error::{TuneError, journal_error};
 use crate::holder::Holder;
 use crate::host_files::HostFiles;
 use crate::tasks::TaskId;
-use crate::utc::utc;
 use crate::{private, tasks};
 
 const LOCK: &str = "lock";
@@ -171,8 +170,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), TuneError> {
 
 /// Returns a path that no journal has: start, process, and a number.
 pub(super) fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
-    let stamp =
-        utc(head.started_unix_s).replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
+    let stamp = head.started().replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
     let named = |nth: u32| directory.join(format!("{stamp}-{}-{nth:02}.{OPEN}", head.owner.tid));
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
 }

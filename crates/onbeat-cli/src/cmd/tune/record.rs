@@ -2,7 +2,6 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{AppliedJournal, status};
@@ -57,21 +56,5 @@ pub(crate) fn kept_sentence(host: &dyn HostFiles) -> Option<String> {
 
 /// Which command and when: `` `onbeat tune apply plan.toml`, 2026-11-23 00:50:02 UTC ``.
 pub(super) fn command_and_time(head: &JournalHead) -> String {
-    format!("`{}`, {}", head.command, utc(head.started_unix_s))
-}
-
-fn utc(unix_s: u64) -> String {
-    let instant = UNIX_EPOCH + Duration::from_secs(unix_s);
-    let text = humantime::format_rfc3339_seconds(instant).to_string();
-    text.replace('T', " ").replace('Z', " UTC")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_in_utc() {
-        assert_eq!(utc(1_795_248_602), "2026-11-21 08:10:02 UTC");
-    }
+    format!("`{}`, {}", head.command, head.started())
 }
