@@ -82,26 +82,22 @@ fn undo_of(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
     if spec.probe().set().is_none() {
         return Vec::new();
     }
-    let instruction = |sentence: &str| vec![ManualStep::Instruction(sentence.to_owned())];
-    match spec {
+    let steps = match spec {
         ProbeSpec::Sysctl(probe) => {
             let name = probe.name_here(survey);
-            match current(&sysctl_path(&name), probe.format, None, survey) {
-                Some(value) => vec![ManualStep::Shell(format!("sysctl -w {name}={value}"))],
-                None => instruction("Write the old value back."),
-            }
+            let value = current(&sysctl_path(&name), probe.format, None, survey);
+            let line = |value: String| ManualStep::Shell(format!("sysctl -w {name}={value}"));
+            value.map(line).into_iter().collect()
         }
-        ProbeSpec::File(probe) => undo_of_file(probe, survey),
+        ProbeSpec::File(FileProbe { path, format, column, .. }) => {
+            writes(path, survey, |path| current(path, *format, *column, survey))
+        }
         ProbeSpec::Irqs(_) => {
-            instruction("Write each interrupt's old list back to /proc/irq/N/smp_affinity_list.")
+            let sentence = "Write each interrupt's old list back to /proc/irq/N/smp_affinity_list.";
+            vec![ManualStep::Instruction(sentence.to_owned())]
         }
-        _ => instruction("Write the old value back."),
-    }
-}
-
-fn undo_of_file(probe: &FileProbe, survey: &Survey<'_>) -> Vec<ManualStep> {
-    let steps =
-        writes(&probe.path, survey, |path| current(path, probe.format, probe.column, survey));
+        _ => Vec::new(),
+    };
     if steps.is_empty() {
         return vec![ManualStep::Instruction("Write the old value back.".to_owned())];
     }
