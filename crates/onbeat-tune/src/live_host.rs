@@ -15,26 +15,14 @@ use super::live_extras;
 use super::task_id::TaskId;
 use super::task_setting::TaskSetting;
 
-/// Kills the remaining processes of a session: `(sid, start_ticks) -> number killed`.
-pub type KillSession = fn(i32, u64) -> usize;
-
 /// The machine this process runs on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LiveHost {
-    kill_session: Option<KillSession>,
-}
+pub struct LiveHost;
 
 impl LiveHost {
-    /// The machine, without a way to kill sessions: journals that name one stay open.
     #[must_use]
     pub const fn new() -> Self {
-        Self { kill_session: None }
-    }
-
-    /// The machine, with a function that kills a session.
-    #[must_use]
-    pub const fn killing_sessions_by(kill_session: KillSession) -> Self {
-        Self { kill_session: Some(kill_session) }
+        Self
     }
 }
 
@@ -87,8 +75,7 @@ impl HostFiles for LiveHost {
     }
 
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize> {
-        let kill = self.kill_session.ok_or(io::ErrorKind::Unsupported)?;
-        Ok(kill(sid, start_ticks))
+        Ok(onbeat_host::process::kill_session(sid, start_ticks))
     }
 
     fn scheduling(&self, tid: i32) -> io::Result<String> {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use onbeat::cause::InstanceGuard;
 use onbeat_control::{FoundChannels, RingError, remove_leftovers};
-use onbeat_host::process::kill_session;
 use onbeat_tune::guard::ObjectGuard;
 use onbeat_tune::{LiveHost, UndoMode};
 
@@ -89,7 +88,7 @@ pub(crate) fn restore(mode: UndoMode) -> Result<Undone, Failure> {
 }
 
 fn restore_in(directory: &Path, mode: UndoMode) -> Result<Undone, Failure> {
-    let host = LiveHost::killing_sessions_by(kill_session);
+    let host = LiveHost::new();
     // They are nobody's, whatever hinders the journals' repair.
     let recorders = onbeat::cause::remove_leftovers();
     let repaired = onbeat_tune::repair::repair_as(directory, &host, mode)?;

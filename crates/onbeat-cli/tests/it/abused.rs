@@ -300,7 +300,7 @@ fn a_bench_that_is_refused_leaves_nothing_and_latest_where_it_was() {
 
     // Another one is at work: it holds the journal.
     let journal = dir.path().join("state/journal");
-    let host = LiveHost::killing_sessions_by(|_, _| 0);
+    let host = LiveHost::new();
     let other = Journal::begin(&journal, &host, &Purpose::new("bench", "another bench")).unwrap();
     let words = ["bench", "--for", "1m", "--tunings", "none", "--loads", "idle", "--out", "runs"];
 

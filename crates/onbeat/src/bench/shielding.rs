@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use super::host_settings::{self, HostSetting, SettingError};
-use crate::load::kill_session;
 use onbeat_host::thread::{Grant, Refusal, shell_line, this_program};
 use onbeat_tune::shield::{Free, refuse_second};
 use onbeat_tune::{
@@ -29,7 +28,7 @@ impl Shielding {
     /// Begins the journal. Where it cannot be written, a bench without a shield still runs: its
     /// loads end with it by themselves, and the journal is only a second means.
     pub(super) fn begin(directory: &Path, command: &[String]) -> Result<Self, TuneError> {
-        let host = LiveHost::killing_sessions_by(kill_session);
+        let host = LiveHost::new();
         let purpose = Purpose::new("bench", shell_line(command));
         let (journal, words) = match Journal::begin(directory, &host, &purpose) {
             Ok(journal) => (Some(journal), Vec::new()),

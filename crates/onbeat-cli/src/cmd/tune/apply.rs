@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use onbeat::probe::Interruptions;
 use onbeat_commands::question::ask;
-use onbeat_host::process::kill_session;
 use onbeat_tune::apply::{
     self, Applied, AppliedStep, ApplyError, ApplyRequest, OnRefusal, OwnerRule, StepOutcome, owners,
 };
@@ -29,7 +28,7 @@ use crate::term::{Tone, advise, say, say_folded};
 const APPLY_SCHEMA: &str = "onbeat.tune-apply/1";
 
 pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
-    let host = LiveHost::killing_sessions_by(kill_session);
+    let host = LiveHost::new();
     let selected = selection(&options.selected, &options.checked, "apply")?;
     if !host.is_root() {
         return Err(ApplyError::NeedsRoot { command: typed().join(" ") }.into());

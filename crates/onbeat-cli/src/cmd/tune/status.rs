@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use onbeat_host::process::kill_session;
 use onbeat_tune::LiveHost;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{AppliedChange, AppliedJournal};
@@ -24,7 +23,7 @@ const STATUS_SCHEMA: &str = "onbeat.tune-status/1";
 const MOST_LISTED: usize = 4;
 
 pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
-    let host = LiveHost::killing_sessions_by(kill_session);
+    let host = LiveHost::new();
     let journals = record::applied(&host, &record::directory(&host)?)?;
     let persisted = confirm(Path::new("/"))?;
     if options.json {

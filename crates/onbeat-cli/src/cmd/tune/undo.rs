@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use onbeat_host::process::kill_session;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
 use onbeat_tune::journal::Undone;
@@ -36,7 +35,7 @@ pub(crate) struct TuneUndoOptions {
 const UNDO_SCHEMA: &str = "onbeat.tune-undo/1";
 
 pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
-    let host = LiveHost::killing_sessions_by(kill_session);
+    let host = LiveHost::new();
     let directory = record::directory(&host)?;
     if options.dry_run {
         return would_undo(&record::applied(&host, &directory)?, options.json);
