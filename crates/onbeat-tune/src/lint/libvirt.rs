@@ -5,6 +5,7 @@ use roxmltree::{Document, Node};
 use super::LintError;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
+use super::qemu::EMULATED_INTERFACES;
 use super::{kernel_line, libvirt_cpus};
 
 /// Judges a definition.
@@ -353,9 +354,6 @@ fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
 
     insert_in(draft, domain, SECTION, &lacking.iter().map(|(_, xml, _)| *xml).collect::<String>());
 }
-
-/// Models of network interfaces that are emulated register by register.
-const EMULATED_INTERFACES: [&str; 4] = ["e1000", "e1000e", "rtl8139", "pcnet"];
 
 /// Kinds of interfaces for which libvirt chooses a model where none is given.
 const WITH_A_MODEL: [&str; 5] = ["network", "bridge", "direct", "ethernet", "user"];

@@ -196,7 +196,7 @@ pub(super) fn missing(
     draft: &mut Draft<'_>,
     command: &QemuCommand,
     option: &str,
-    remark: LintRemark,
+    (id, message): (&str, &str),
     additions: &mut Additions,
 ) {
     if !command.unset.is_empty() {
@@ -204,6 +204,7 @@ pub(super) fn missing(
     }
     additions.option(option);
     let name = option.split(' ').next().unwrap_or(option).to_owned();
+    let remark = LintRemark::new(id, LintVerdict::Missing, message);
     draft.remark_as(command.start(), name, remark.instead(option));
 }
 
@@ -268,8 +269,8 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
     const NAMES: &str = "debug-threads=on";
     if !command.last(&["name"]).is_some_and(|option| option.value().contains(NAMES)) {
         let message = "Without names of threads, tools cannot distinguish vCPUs (CPU 0/KVM) from the other threads.";
-        let remark = LintRemark::new("host.vcpu_pin", LintVerdict::Missing, message);
-        missing(draft, command, "-name guest,debug-threads=on", remark, additions);
+        let option = "-name guest,debug-threads=on";
+        missing(draft, command, option, ("host.vcpu_pin", message), additions);
     }
 
     let message = "No thread of a vCPU has a host CPU of its own.";
@@ -282,6 +283,7 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
 
 fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     const MACHINE: [&str; 2] = ["M", "machine"];
+    const KVM: &str = "-accel kvm,kernel-irqchip=on";
     // Of several QEMU takes the first that the host has.
     let by_option = command.all(&["accel"]).next();
     let kvm = "Valid; the guest runs on the processor itself.";
@@ -291,8 +293,7 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     match (accelerator, option) {
         (Some(name), Some(option)) if !name.starts_with("kvm") => {
             let message = "Emulates the processor: milliseconds where KVM takes microseconds.";
-            let remark = LintRemark::new("vmm.accel", LintVerdict::Harmful, message)
-                .instead("-accel kvm,kernel-irqchip=on");
+            let remark = LintRemark::new("vmm.accel", LintVerdict::Harmful, message).instead(KVM);
             draft.remark(option.bytes.clone(), remark);
         }
         (Some(_), Some(option)) => {
@@ -306,8 +307,7 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
             None if command.program.as_ref().is_some_and(|word| word.text.ends_with("kvm")) => {}
             None => {
                 let message = "Without it QEMU emulates the processor: milliseconds where KVM takes microseconds.";
-                let remark = LintRemark::new("vmm.accel", LintVerdict::Missing, message);
-                missing(draft, command, "-accel kvm,kernel-irqchip=on", remark, additions);
+                missing(draft, command, KVM, ("vmm.accel", message), additions);
             }
         },
     }
@@ -345,10 +345,7 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
     let message = "The guest has one vCPU: its loop shares it with everything else in the guest. Two need a second host CPU.";
     let two = "-smp 2,sockets=1,cores=2,threads=1";
     match smp {
-        None => {
-            let remark = LintRemark::new("vmm.smp", LintVerdict::Missing, message);
-            missing(draft, command, two, remark, additions);
-        }
+        None => missing(draft, command, two, ("vmm.smp", message), additions),
         Some(option) if vcpus(option) == Some(1) => {
             let remark = LintRemark::new("vmm.smp", LintVerdict::Discouraged, message);
             draft.remark(option.bytes.clone(), remark.instead(two));
@@ -364,8 +361,7 @@ fn judge_model(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Add
     match command.last(&["cpu"]) {
         None => {
             let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer, paravirtual locks.";
-            let remark = LintRemark::new("vmm.cpu", LintVerdict::Missing, message);
-            missing(draft, command, &wanted, remark, additions);
+            missing(draft, command, &wanted, ("vmm.cpu", message), additions);
         }
         Some(option) if !["host", "max"].contains(&option.head()) => {
             let message = "A model without the features of the host's processor.";
@@ -408,7 +404,7 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption, wanted: &[&str
 }
 
 /// Models of network interfaces that are emulated register by register.
-const EMULATED_INTERFACES: [&str; 7] =
+pub(super) const EMULATED_INTERFACES: [&str; 7] =
     ["e1000", "e1000e", "rtl8139", "pcnet", "i82551", "i82557b", "ne2k_pci"];
 
 fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {

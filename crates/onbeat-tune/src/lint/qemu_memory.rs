@@ -124,7 +124,7 @@ fn add_backend(
     let message =
         "The host provides each page of the guest at its first use, and the vCPU waits for it.";
     let option = format!("-object {}", backend_argument("ram0", guest_mib));
-    missing(draft, command, &option, LintRemark::new(ID, LintVerdict::Missing, message), additions);
+    missing(draft, command, &option, (ID, message), additions);
     if command.unset.is_empty() {
         name_backend(draft, command, "ram0", additions);
     }
@@ -155,7 +155,6 @@ fn judge_locking(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     // Its replacement is added where the old option is judged.
     if !is_locked && command.last(&["realtime"]).is_none() {
         let message = "The host may take pages of QEMU itself away.";
-        let remark = LintRemark::new(ID, LintVerdict::Missing, message);
-        missing(draft, command, "-overcommit mem-lock=on", remark, additions);
+        missing(draft, command, "-overcommit mem-lock=on", (ID, message), additions);
     }
 }
