@@ -99,6 +99,19 @@ impl<'t> Draft<'t> {
         self.remark(bytes, LintRemark::new(id, verdict, message));
     }
 
+    /// Records a judgement with what to write instead, and writes it, where there is something.
+    pub(super) fn correct(
+        &mut self,
+        bytes: Range<usize>,
+        remark: LintRemark,
+        instead: Option<String>,
+    ) {
+        if let Some(instead) = &instead {
+            self.replace(bytes.clone(), instead);
+        }
+        self.remark(bytes, LintRemark { instead, ..remark });
+    }
+
     /// Records words about a piece that no record is about.
     pub(super) fn pass_over(&mut self, bytes: Range<usize>, verdict: LintVerdict, message: &str) {
         self.remark(bytes, LintRemark::unjudged(verdict, message));

@@ -246,14 +246,7 @@ fn judge_wrong_name(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: 
     let is_good = name == "isolcpus"
         || (dictionary().entry(name, value).is_some_and(is_valid)
             && (!CPU_LISTS.contains(&name.as_str()) || list_error(name, value).is_none()));
-    let remark = match written.filter(|_| is_good) {
-        Some(written) => {
-            draft.replace(bytes.clone(), &written);
-            remark.instead(written)
-        }
-        None => remark,
-    };
-    draft.remark(bytes.clone(), remark);
+    draft.correct(bytes.clone(), remark, written.filter(|_| is_good));
 }
 
 /// A parameter that no entry is about.
@@ -307,13 +300,9 @@ fn judge_sysctl(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
     }
     let message = "A sysctl, which the kernel does not read here. In /etc/sysctl.d it is set at each boot; on the command line \
                    it needs the prefix sysctl. (since Linux 5.8).";
-    let written = format!("sysctl.{name}={value}");
-    let mut remark = LintRemark::new("kern.cmdline_known", LintVerdict::NoEffect, message);
-    if !settings::remark("sysctl", name, value).verdict.is_problem() {
-        draft.replace(bytes.clone(), &written);
-        remark = remark.instead(written);
-    }
-    draft.remark(bytes.clone(), remark);
+    let remark = LintRemark::new("kern.cmdline_known", LintVerdict::NoEffect, message);
+    let is_good = !settings::remark("sysctl", name, value).verdict.is_problem();
+    draft.correct(bytes.clone(), remark, is_good.then(|| format!("sysctl.{name}={value}")));
     true
 }
 
@@ -394,13 +383,9 @@ fn judge_list(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
     let PlacedParameter { name, value, bytes, .. } = parameter;
     let Some(message) = list_error(name, value) else { return true };
     let id = dictionary().entry(name, value).map_or("kern.cmdline_known", |entry| &entry.id);
-    let mut remark = LintRemark::new(id, LintVerdict::InvalidValue, message);
-    if let Some(list) = list_of_mask(value) {
-        let written = format!("{name}={list}");
-        draft.replace(bytes.clone(), &written);
-        remark = remark.instead(written);
-    }
-    draft.remark(bytes.clone(), remark);
+    let remark = LintRemark::new(id, LintVerdict::InvalidValue, message);
+    let written = list_of_mask(value).map(|list| format!("{name}={list}"));
+    draft.correct(bytes.clone(), remark, written);
     false
 }
 
@@ -430,12 +415,8 @@ fn is_same_list(one: &PlacedParameter, other: &PlacedParameter) -> bool {
 fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: &[&str]) {
     let value = parameter.value.as_str();
     let mut say = |verdict, message: String, instead: Option<String>| {
-        let mut remark = LintRemark::new("shield.isolcpus", verdict, message);
-        if let Some(instead) = instead {
-            draft.replace(parameter.bytes.clone(), &instead);
-            remark = remark.instead(instead);
-        }
-        draft.remark(parameter.bytes.clone(), remark);
+        let remark = LintRemark::new("shield.isolcpus", verdict, message);
+        draft.correct(parameter.bytes.clone(), remark, instead);
     };
     let invalid = LintVerdict::InvalidValue;
     match kernel_cpus::parse_isolated(value) {

@@ -398,9 +398,8 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption, wanted: &[&str
 
     let message = format!("Add {}.", lacking.join(","));
     let instead = format!("-cpu {value},{}", lacking.join(","));
-    draft.replace(option.bytes.clone(), instead.clone());
     let remark = LintRemark::new("vmm.cpu", LintVerdict::Incomplete, message);
-    draft.remark(option.bytes.clone(), remark.instead(instead));
+    draft.correct(option.bytes.clone(), remark, Some(instead));
 }
 
 /// Models of network interfaces that are emulated register by register.
