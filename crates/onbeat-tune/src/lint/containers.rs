@@ -11,112 +11,6 @@ use super::settings::{self, PlacedSetting};
 use super::shell_words::{self, ShellWord};
 use super::yaml::{self, YamlValue};
 
-/// Options of `docker run` that take no argument.
-const FLAGS: [&str; 19] = [
-    "detach",
-    "init",
-    "interactive",
-    "privileged",
-    "publish-all",
-    "read-only",
-    "rm",
-    "tty",
-    "no-healthcheck",
-    "oom-kill-disable",
-    "quiet",
-    "sig-proxy",
-    "replace",
-    "rmi",
-    "no-hosts",
-    "env-host",
-    "tls-verify",
-    "http-proxy",
-    "disable-content-trust",
-];
-
-/// Options of `docker run` without effect on latency.
-const PLAIN: [&str; 34] = [
-    "detach",
-    "init",
-    "interactive",
-    "tty",
-    "rm",
-    "name",
-    "env",
-    "env-file",
-    "volume",
-    "mount",
-    "workdir",
-    "user",
-    "hostname",
-    "publish",
-    "publish-all",
-    "expose",
-    "label",
-    "entrypoint",
-    "restart",
-    "pull",
-    "platform",
-    "group-add",
-    "add-host",
-    "dns",
-    "tmpfs",
-    "device",
-    "log-driver",
-    "log-opt",
-    "stop-timeout",
-    "stop-signal",
-    "quiet",
-    "annotation",
-    "cidfile",
-    "domainname",
-];
-
-/// Options of `docker run` whose effect is not judged.
-const KNOWN: [&str; 41] = [
-    "network",
-    "net",
-    "ipc",
-    "pid",
-    "shm-size",
-    "security-opt",
-    "cap-drop",
-    "cpu-shares",
-    "cpu-period",
-    "cpu-count",
-    "cpuset-mems",
-    "memory",
-    "memory-swap",
-    "memory-swappiness",
-    "memory-reservation",
-    "oom-score-adj",
-    "oom-kill-disable",
-    "pids-limit",
-    "blkio-weight",
-    "runtime",
-    "gpus",
-    "cgroup-parent",
-    "cgroupns",
-    "cgroups",
-    "device-cgroup-rule",
-    "dns-option",
-    "dns-search",
-    "health-cmd",
-    "health-interval",
-    "health-retries",
-    "health-start-period",
-    "health-timeout",
-    "ip",
-    "isolation",
-    "link",
-    "mac-address",
-    "pod",
-    "sysctl",
-    "ulimit",
-    "userns",
-    "uts",
-];
-
 fn long_name(name: &str) -> &str {
     match name {
         "d" => "detach",
@@ -213,7 +107,7 @@ fn judge_words(draft: &mut Draft<'_>, words: &[ShellWord]) {
                 let at = word.offsets[word.text.len() - value.len()];
                 (value.to_owned(), at..*word.offsets.last().unwrap_or(&at), word.bytes.clone())
             }
-            None if FLAGS.contains(&name) => {
+            None if settings::is_flag("docker", name) => {
                 (String::new(), word.bytes.end..word.bytes.end, word.bytes.clone())
             }
             // What is not known here may take no argument.
@@ -295,9 +189,9 @@ fn judge_option(
         if let Some(remark) = remarks.min_by_key(|remark| remark.verdict) {
             draft.remark(bytes, remark);
         }
-    } else if PLAIN.contains(&dashed.as_str()) {
+    } else if settings::is_plain("docker", &dashed) {
         plain(draft, bytes);
-    } else if KNOWN.contains(&dashed.as_str())
+    } else if settings::is_listed("docker", &dashed)
         || (name.starts_with("ulimit.") && !settings::is_known("container", &name))
     {
         let message = "A known option. Its effect on latency is not judged.";
@@ -323,32 +217,6 @@ fn judge_cpuset(draft: &mut Draft<'_>, value: &str, bytes: Range<usize>) {
     draft.remark(bytes, remark);
 }
 
-/// Keys of a service that have no effect on latency.
-const PLAIN_KEYS: [&str; 22] = [
-    "image",
-    "build",
-    "container_name",
-    "command",
-    "entrypoint",
-    "environment",
-    "env_file",
-    "volumes",
-    "ports",
-    "restart",
-    "depends_on",
-    "working_dir",
-    "user",
-    "hostname",
-    "labels",
-    "version",
-    "services",
-    "name",
-    "stdin_open",
-    "tty",
-    "devices",
-    "profiles",
-];
-
 /// Judges a compose file.
 pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
     let values = yaml::values(draft.text()).map_err(|what| LintError::Yaml { what })?;
@@ -373,7 +241,7 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
             continue;
         }
         if judged.insert((of.bytes.start, of.bytes.end, name.clone())) {
-            judge_key(draft, name, &of, PLAIN_KEYS.contains(key));
+            judge_key(draft, name, &of, settings::is_plain("compose", key));
         }
     }
     Ok(())

@@ -138,6 +138,7 @@ pub(super) struct LintDictionary {
     parameter: Vec<DictionaryEntry>,
     known: Vec<KnownNames>,
     plain: Vec<KnownNames>,
+    repeatable: Vec<KnownNames>,
     meant: Vec<MeantName>,
     pub(super) relation: Vec<ParameterRelation>,
 }
@@ -169,6 +170,11 @@ impl LintDictionary {
     /// Whether a parameter is known to have no effect on latency.
     pub(super) fn is_plain(&self, name: &str) -> bool {
         self.plain.iter().flat_map(|plain| &plain.names).any(|plain| is_name(plain, name))
+    }
+
+    /// Whether a parameter may be given several times.
+    pub(super) fn is_repeatable(&self, name: &str) -> bool {
+        self.repeatable.iter().flat_map(|known| &known.names).any(|known| is_name(known, name))
     }
 
     /// Returns the parameter that is meant by a name that does not exist.

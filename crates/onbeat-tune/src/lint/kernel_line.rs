@@ -551,44 +551,6 @@ fn apply_relation(
     draft.remark(parameter.bytes.clone(), LintRemark { id, verdict, message, instead });
 }
 
-/// Parameters that may be given several times: the kernel or init takes each.
-const REPEATABLE: [&str; 34] = [
-    "console",
-    "earlycon",
-    "hugepagesz",
-    "hugepages",
-    "initrd",
-    "memmap",
-    "video",
-    "modprobe.blacklist",
-    "rd.",
-    "ip",
-    "cgroup_enable",
-    "cgroup_disable",
-    "crashkernel",
-    "acpi_osi",
-    "pci",
-    "tsc",
-    "initcall_blacklist",
-    "systemd.mask",
-    "systemd.wants",
-    "systemd.setenv",
-    "luks.",
-    "ubi.mtd",
-    "intel_iommu",
-    "amd_iommu",
-    "iommu",
-    "intel_pstate",
-    "mce",
-    "efi",
-    "rdt",
-    "acpi",
-    "fbcon",
-    "trace_event",
-    "clearcpuid",
-    "modules_load",
-];
-
 /// Judges a parameter that its line has again; returns whether nothing else is to be said of it.
 fn judge_repetition(draft: &mut Draft<'_>, parameters: &[PlacedParameter], at: usize) -> bool {
     let parameter = &parameters[at];
@@ -599,10 +561,7 @@ fn judge_repetition(draft: &mut Draft<'_>, parameters: &[PlacedParameter], at: u
     if kernel_cpus::keeps_first(name) {
         return judge_later_list(draft, parameter, &parameters[..at]);
     }
-    if REPEATABLE
-        .iter()
-        .any(|known| name == known || (known.ends_with('.') && name.starts_with(known)))
-    {
+    if dictionary().is_repeatable(name) {
         return false;
     }
     let later = &parameters[at + 1..];

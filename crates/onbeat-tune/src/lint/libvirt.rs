@@ -6,7 +6,7 @@ use super::LintError;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::qemu::EMULATED_INTERFACES;
-use super::{kernel_line, libvirt_cpus};
+use super::{kernel_line, libvirt_cpus, settings};
 
 /// Judges a definition.
 pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
@@ -32,78 +32,6 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
     Ok(())
 }
 
-/// Elements that were judged, or have no effect on latency.
-const PLAIN: [&str; 30] = [
-    "name",
-    "uuid",
-    "genid",
-    "title",
-    "description",
-    "metadata",
-    "memory",
-    "currentMemory",
-    "maxMemory",
-    "vcpu",
-    "cputune",
-    "os",
-    "cpu",
-    "features",
-    "memoryBacking",
-    "devices",
-    "on_poweroff",
-    "on_reboot",
-    "on_crash",
-    "seclabel",
-    "pm",
-    "emulator",
-    "disk",
-    "interface",
-    "hostdev",
-    "memballoon",
-    "graphics",
-    "video",
-    "sound",
-    "audio",
-];
-
-/// Elements whose effect is not judged.
-const KNOWN: [&str; 34] = [
-    "clock",
-    "numatune",
-    "iothreads",
-    "iothreadids",
-    "resource",
-    "blkiotune",
-    "memtune",
-    "vcpus",
-    "sysinfo",
-    "idmap",
-    "perf",
-    "launchSecurity",
-    "keywrap",
-    "bootloader",
-    "controller",
-    "serial",
-    "console",
-    "channel",
-    "input",
-    "rng",
-    "tpm",
-    "watchdog",
-    "panic",
-    "shmem",
-    "memory",
-    "filesystem",
-    "redirdev",
-    "smartcard",
-    "hub",
-    "vsock",
-    "iommu",
-    "parallel",
-    "lease",
-    "crypto",
-];
-
 /// Says of each element that nothing was said about whether it is known.
 fn judge_the_rest(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     let devices = child(domain, "devices");
@@ -114,10 +42,10 @@ fn judge_the_rest(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         if draft.is_judged(&(start..start + 1)) {
             continue;
         }
-        let finding = if PLAIN.contains(&name) {
+        let finding = if settings::is_plain("libvirt", name) {
             let message = "No effect on latency, or judged by what is in it.";
             LintRemark::unjudged(LintVerdict::Valid, message)
-        } else if KNOWN.contains(&name) {
+        } else if settings::is_listed("libvirt", name) {
             let message = "An element of libvirt. Its effect on latency is not judged.";
             LintRemark::unjudged(LintVerdict::Known, message)
         } else {

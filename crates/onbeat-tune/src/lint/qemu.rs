@@ -6,6 +6,7 @@ use super::finding::LintVerdict;
 use super::kernel_line;
 use super::qemu_command::{self, QemuCommand, QemuOption};
 use super::qemu_memory;
+use super::settings;
 use super::shell_words::{self, ShellWord};
 use super::{HIGHEST_PRIORITY, LintError};
 use crate::cpu_list::CpuList;
@@ -48,77 +49,6 @@ fn judge_command(draft: &mut Draft<'_>, command: &QemuCommand) {
     additions.write(draft, command);
 }
 
-/// Options without effect on latency: what is started, from where, and under which name.
-const PLAIN: [&str; 27] = [
-    "name",
-    "kernel",
-    "initrd",
-    "append",
-    "m",
-    "no-reboot",
-    "no-shutdown",
-    "bios",
-    "pidfile",
-    "uuid",
-    "boot",
-    "drive",
-    "netdev",
-    "nodefaults",
-    "no-user-config",
-    "D",
-    "d",
-    "monitor",
-    "mon",
-    "qmp",
-    "hda",
-    "M",
-    "machine",
-    "accel",
-    "enable-kvm",
-    "smp",
-    "cpu",
-];
-
-/// Options whose effect is not judged.
-const KNOWN: [&str; 36] = [
-    "device",
-    "object",
-    "chardev",
-    "blockdev",
-    "fsdev",
-    "virtfs",
-    "net",
-    "nic",
-    "serial",
-    "parallel",
-    "display",
-    "vga",
-    "spice",
-    "vnc",
-    "rtc",
-    "global",
-    "usb",
-    "usbdevice",
-    "audiodev",
-    "smbios",
-    "acpitable",
-    "numa",
-    "overcommit",
-    "sandbox",
-    "runas",
-    "daemonize",
-    "snapshot",
-    "cdrom",
-    "tpmdev",
-    "fw_cfg",
-    "icount",
-    "incoming",
-    "add-fd",
-    "set",
-    "S",
-    "s",
-];
-
 /// Says of each option that nothing was said about whether it is known.
 fn judge_the_rest(draft: &mut Draft<'_>, command: &QemuCommand) {
     for word in &command.unset {
@@ -130,9 +60,9 @@ fn judge_the_rest(draft: &mut Draft<'_>, command: &QemuCommand) {
             continue;
         }
         let name = option.name.as_str();
-        let remark = if PLAIN.contains(&name) {
+        let remark = if settings::is_plain("qemu", name) {
             LintRemark::plain()
-        } else if KNOWN.contains(&name) {
+        } else if settings::is_listed("qemu", name) {
             let message = "An option of QEMU. Its effect on latency is not judged.";
             LintRemark::unjudged(LintVerdict::Known, message)
         } else {

@@ -6,31 +6,8 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::LintError;
+use super::settings;
 use super::shell_words::{self, ShellCommand, ShellWord};
-
-/// Options that take no argument.
-const WITHOUT_ARGUMENT: [&str; 20] = [
-    "nographic",
-    "no-reboot",
-    "no-shutdown",
-    "mem-prealloc",
-    "no-hpet",
-    "no-acpi",
-    "enable-kvm",
-    "nodefaults",
-    "no-user-config",
-    "daemonize",
-    "snapshot",
-    "S",
-    "s",
-    "usb",
-    "full-screen",
-    "only-migratable",
-    "preconfig",
-    "no-quit",
-    "no-fd-bootchk",
-    "help",
-];
 
 #[derive(Clone, Debug)]
 pub(super) struct QemuOption {
@@ -136,7 +113,7 @@ impl QemuCommand {
                 continue;
             };
             let name = name.trim_start_matches('-').to_owned();
-            let takes = !WITHOUT_ARGUMENT.contains(&name.as_str());
+            let takes = !settings::is_flag("qemu", &name);
             // What an array holds may lie in front of the option.
             let is_argument = |next: &&ShellWord| {
                 (!next.text.starts_with('-') || next.text.len() == 1)

@@ -33,6 +33,8 @@ struct SettingDictionary {
     setting: Vec<DictionaryEntry>,
     plain: Vec<SettingNames>,
     known: Vec<SettingNames>,
+    /// Options that take no argument.
+    without_argument: Vec<SettingNames>,
 }
 
 static DICTIONARY: LazyLock<SettingDictionary> = LazyLock::new(|| {
@@ -51,6 +53,16 @@ pub(super) struct PlacedSetting<'t> {
     /// The setting as written.
     pub(super) bytes: Range<usize>,
     pub(super) value_bytes: Range<usize>,
+}
+
+/// Whether a list of names without effect on latency has a setting.
+pub(super) fn is_plain(table: &str, name: &str) -> bool {
+    DICTIONARY.plain.iter().any(|names| names.has(table, name))
+}
+
+/// Whether an option takes no argument.
+pub(super) fn is_flag(table: &str, name: &str) -> bool {
+    DICTIONARY.without_argument.iter().any(|names| names.has(table, name))
 }
 
 /// Whether a list of names that are not judged has a setting.
@@ -82,7 +94,7 @@ pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
             format!("\"{value}\" is not a value that is known for {name}; it is not judged.");
         return LintRemark::new(&entry.id, LintVerdict::Unknown, message);
     }
-    if DICTIONARY.plain.iter().any(|names| names.has(table, name)) {
+    if is_plain(table, name) {
         return LintRemark::plain();
     }
     if is_listed(table, name) {
