@@ -75,7 +75,11 @@ impl<'a> StepMaker<'a> {
         let mut rest = self.resolver.plan.steps.as_slice();
         while let Some(first) = rest.first() {
             let outcomes = match self.record(first, rest) {
-                Ok(group) => self.make_group(rest, group)?,
+                Ok(group) => {
+                    let steps = rest.iter().zip(group);
+                    let made = steps.map(|(step, recorded)| self.make(step, recorded));
+                    made.collect::<Result<Vec<_>, _>>()?
+                }
                 Err(why) => vec![self.refused(first, why, &[])?],
             };
 
@@ -154,14 +158,6 @@ impl<'a> StepMaker<'a> {
         Ok(group)
     }
 
-    fn make_group(
-        &mut self,
-        steps: &[PlanStep],
-        group: Vec<RecordedStep>,
-    ) -> Result<Vec<StepOutcome>, FailedStep> {
-        steps.iter().zip(group).map(|(step, recorded)| self.make(step, recorded)).collect()
-    }
-
     /// Makes a step whose changes are on record.
     fn make(
         &mut self,
@@ -170,7 +166,10 @@ impl<'a> StepMaker<'a> {
     ) -> Result<StepOutcome, FailedStep> {
         let made = match &step.target {
             StepTarget::Boot {} => return Ok(StepOutcome::Later),
-            StepTarget::Shield {} => return self.shield(step),
+            // A refusal is never left out: the shield is one change of the whole machine.
+            StepTarget::Shield {} => {
+                return self.shield(step).map_err(|why| FailedStep::new(step, why));
+            }
             StepTarget::Held { path } => self.hold(step, path, &mut recorded.ids),
             _ => self.change(&recorded),
         };
@@ -264,12 +263,8 @@ impl<'a> StepMaker<'a> {
         Ok(StepOutcome::Changed { settings: 1, refused: Vec::new() })
     }
 
-    /// Raises a shield. A refusal is never left out: the shield is one change of the whole machine.
-    fn shield(&mut self, step: &PlanStep) -> Result<StepOutcome, FailedStep> {
-        self.raised(step).map_err(|why| FailedStep::new(step, why))
-    }
-
-    fn raised(&mut self, step: &PlanStep) -> Result<StepOutcome, String> {
+    /// Raises a shield.
+    fn shield(&mut self, step: &PlanStep) -> Result<StepOutcome, String> {
         let task = self.resolver.plan.task.ok_or("the plan names no thread of a loop")?;
         let rt =
             crate::cpu_list::CpuList::parse_list(&step.new).map_err(|error| error.to_string())?;

@@ -109,18 +109,17 @@ impl BootLoader {
         }
     }
 
-    /// Commands that bring parameters into effect at the next boot.
-    pub(super) fn follow_ups(&self, parameters: &[String]) -> Vec<FollowUp> {
-        self.commands(parameters, ParameterEdit::In)
-    }
-
-    /// Commands that bring their removal into effect.
-    pub(super) fn removal(&self, parameters: &[String]) -> Vec<FollowUp> {
-        self.commands(parameters, ParameterEdit::Out)
-    }
-
-    fn commands(&self, parameters: &[String], direction: ParameterEdit) -> Vec<FollowUp> {
+    /// Commands that bring parameters, or their removal, into effect at the next boot.
+    pub(super) fn commands(
+        &self,
+        parameters: &[String],
+        direction: ParameterEdit,
+    ) -> Vec<FollowUp> {
         let why = "writes the boot entries; the next boot uses them";
+        let option = |added, removed| match direction {
+            ParameterEdit::In => added,
+            ParameterEdit::Out => removed,
+        };
         match self {
             _ if parameters.is_empty() => Vec::new(),
             Self::GrubDropIn => vec![FollowUp::new(&["update-grub"], why)],
@@ -130,24 +129,16 @@ impl BootLoader {
                 vec![FollowUp::new(&["kernel-install", "add-all"], &why)]
             }
             Self::Grubby => {
-                let option = match direction {
-                    ParameterEdit::In => format!("--args={}", parameters.join(" ")),
-                    ParameterEdit::Out => format!("--remove-args={}", parameters.join(" ")),
-                };
+                let option = option("--args", "--remove-args");
+                let option = format!("{option}={}", parameters.join(" "));
                 vec![FollowUp::new(&["grubby", "--update-kernel=ALL", &option], why)]
             }
             Self::Kernelstub => {
-                let option = match direction {
-                    ParameterEdit::In => "--add-options",
-                    ParameterEdit::Out => "--delete-options",
-                };
+                let option = option("--add-options", "--delete-options");
                 vec![FollowUp::new(&["kernelstub", option, &parameters.join(" ")], why)]
             }
             Self::Ostree => {
-                let option = match direction {
-                    ParameterEdit::In => "--append-if-missing",
-                    ParameterEdit::Out => "--delete-if-present",
-                };
+                let option = option("--append-if-missing", "--delete-if-present");
                 let options: Vec<String> =
                     parameters.iter().map(|text| format!("{option}={text}")).collect();
                 let mut command = vec!["rpm-ostree", "kargs"];
@@ -207,7 +198,7 @@ impl BootLoader {
 }
 
 #[derive(Clone, Copy)]
-enum ParameterEdit {
+pub(super) enum ParameterEdit {
     In,
     Out,
 }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::boot_loader::BootLoader;
+use super::boot_loader::{BootLoader, ParameterEdit};
 use super::drop_ins::PlannedFile;
 use super::etc_files::EtcFiles;
 use super::settings::BootSettings;
@@ -60,8 +60,8 @@ impl PersistRecord {
         directories.dedup();
 
         let parameters = &settings.kernel_parameters;
-        let mut follow_ups = loader.follow_ups(parameters);
-        let mut removal = loader.removal(parameters);
+        let mut follow_ups = loader.commands(parameters, ParameterEdit::In);
+        let mut removal = loader.commands(parameters, ParameterEdit::Out);
         let manager = settings.service_cpus.is_some().then(|| {
             FollowUp::new(
                 &["systemctl", "daemon-reexec"],
