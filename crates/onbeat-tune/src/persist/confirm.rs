@@ -55,21 +55,12 @@ pub fn confirm(root: &Path) -> Result<Vec<PersistedValue>, PersistError> {
     };
 
     let mut values = kernel_parameters(&files, &record, &otherwise);
-    let sysctls = record
-        .settings
-        .sysctls
-        .iter()
-        .map(|(name, value)| (name.clone(), value, vec![sysctl_path(name)]));
-    let sysfs = record
-        .settings
-        .sysfs
-        .iter()
-        .map(|(path, value)| (path.clone(), value, expand(&files, path)));
-    values.extend(
-        sysctls
-            .chain(sysfs)
-            .map(|(name, wanted, paths)| compare(&files, name, wanted, &paths, &otherwise)),
-    );
+    for (name, wanted) in &record.settings.sysctls {
+        values.push(compare(&files, name, wanted, &[sysctl_path(name)], &otherwise));
+    }
+    for (path, wanted) in &record.settings.sysfs {
+        values.push(compare(&files, path, wanted, &expand(&files, path), &otherwise));
+    }
     values.extend(service_cpus(&files, &record, &otherwise));
     Ok(values)
 }
@@ -133,29 +124,24 @@ fn value_of(parameter: &str) -> Option<&str> {
 /// All files must have the value; the first that has another one is named.
 fn compare(
     files: &EtcFiles,
-    name: String,
+    name: &str,
     wanted: &str,
     paths: &[String],
     otherwise: &ConfirmedState,
 ) -> PersistedValue {
     let mut state = ConfirmedState::Unknown;
-    let mut shown = None;
+    let mut found = None;
     for path in paths {
         let Some(text) = files.read(path).ok().flatten() else { continue };
-        let found = text.trim().to_owned();
-        if !is_same_value(&found, wanted) {
-            return PersistedValue {
-                name,
-                wanted: wanted.to_owned(),
-                found: Some(found),
-                state: otherwise.clone(),
-            };
+        let holds = is_same_value(text.trim(), wanted);
+        found = Some(text.trim().to_owned());
+        state = if holds { ConfirmedState::Holds } else { otherwise.clone() };
+        if !holds {
+            break;
         }
-        state = ConfirmedState::Holds;
-        shown = Some(found);
     }
 
-    PersistedValue { name, wanted: wanted.to_owned(), found: shown, state }
+    PersistedValue { name: name.to_owned(), wanted: wanted.to_owned(), found, state }
 }
 
 /// Whether a file that reads `found` was written as `wanted`: as text, or as a value of a format in
