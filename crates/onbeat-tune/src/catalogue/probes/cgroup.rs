@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use super::file::ValueFormat;
 use super::{NoValue, Probe, ProbeReading};
-use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::{CgroupMount, Survey};
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 use crate::cpu_list::CpuList;
@@ -53,14 +52,10 @@ impl CgroupProbe {
         let mut group = path.trim_end_matches('/');
         loop {
             let file = format!("{}{group}/{}", mount.path, self.file);
-            match survey.host().read(&file) {
-                Ok(text) => readings.push(ProbeReading::new(&file, self.format.parse(&text))),
-                // The root of a hierarchy has no limits.
-                Err(error) if is_absent(&error) => {}
-                Err(error) => {
-                    let why = NoValue::from_error(&file, &error);
-                    readings.push(ProbeReading::new(&file, Err(why)));
-                }
+            // The root of a hierarchy has no limits.
+            if let Some(text) = survey.text_if_there(&file).transpose() {
+                let value = text.and_then(|text| self.format.parse(&text));
+                readings.push(ProbeReading::new(&file, value));
             }
 
             match group.rsplit_once('/') {

@@ -71,15 +71,10 @@ pub struct IdleStatesProbe {
 impl IdleStatesProbe {
     fn deepest(cpu: u32, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
         let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
-        let names = match survey.host().names(&directory) {
-            Ok(names) => names,
-            Err(error) if is_absent(&error) => {
-                survey.require_anchor(&directory)?;
-                return Err(NoValue::Unknown(
-                    "the kernel lists no idle states: the firmware may still use some".to_owned(),
-                ));
-            }
-            Err(error) => return Err(NoValue::from_error(&directory, &error)),
+        let Some(names) = survey.names_if_there(&directory)? else {
+            survey.require_anchor(&directory)?;
+            let reason = "the kernel lists no idle states: the firmware may still use some";
+            return Err(NoValue::Unknown(reason.to_owned()));
         };
 
         let limit = format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");

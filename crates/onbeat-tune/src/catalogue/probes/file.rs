@@ -299,13 +299,10 @@ impl EqualFilesProbe {
         second: &str,
         survey: &Survey<'_>,
     ) -> Result<ProbeValue, NoValue> {
-        let read = |path: &str| match survey.host().read(path) {
-            Ok(text) => Ok(text.trim().to_owned()),
-            Err(error) if is_absent(&error) => Err(NoValue::NotApplicable(self.absent.clone())),
-            Err(error) => Err(NoValue::from_error(path, &error)),
-        };
-        let low = read(first)?;
-        let high = read(second)?;
+        let absent = || NoValue::NotApplicable(self.absent.clone());
+        let read = |path: &str| survey.text_if_there(path)?.ok_or_else(absent);
+        let (low, high) = (read(first)?, read(second)?);
+        let (low, high) = (low.trim(), high.trim());
         Ok(ProbeValue::Text(if low == high {
             "equal".to_owned()
         } else {
@@ -374,17 +371,10 @@ pub struct DirectoryProbe {
 
 impl DirectoryProbe {
     fn count(&self, path: &str, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
-        let names = match survey.host().names(path) {
-            Ok(names) => names,
-            Err(error) if is_absent(&error) => {
-                survey.require_anchor(path)?;
-                let reason = self
-                    .absent
-                    .clone()
-                    .unwrap_or_else(|| format!("{path} does not exist on this kernel"));
-                return Err(NoValue::NotApplicable(reason));
-            }
-            Err(error) => return Err(NoValue::from_error(path, &error)),
+        let Some(names) = survey.names_if_there(path)? else {
+            survey.require_anchor(path)?;
+            let reason = || format!("{path} does not exist on this kernel");
+            return Err(NoValue::NotApplicable(self.absent.clone().unwrap_or_else(reason)));
         };
 
         let fits =

@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use super::file::ValueFormat;
 use super::{NoValue, Probe, ProbeReading, matches};
-use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
@@ -123,14 +122,13 @@ pub struct IrqProbe {
 /// The names of an interrupt's handlers: without any nobody uses it.
 fn handlers(number: u32, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
     let path = format!("/sys/kernel/irq/{number}/actions");
-    match survey.host().read(&path) {
-        Ok(actions) => {
+    match survey.text_if_there(&path)? {
+        Some(actions) => {
             let names = actions.trim().split(',').filter(|name| !name.is_empty());
             Ok(names.map(str::to_owned).collect())
         }
         // Older kernels: each handler has a directory.
-        Err(error) if is_absent(&error) => handler_directories(number, survey),
-        Err(error) => Err(NoValue::from_error(&path, &error)),
+        None => handler_directories(number, survey),
     }
 }
 
@@ -149,11 +147,9 @@ pub(crate) fn handler_directories(
 fn effective_cpus(number: u32, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
     for file in ["effective_affinity_list", "smp_affinity_list"] {
         let path = format!("/proc/irq/{number}/{file}");
-        match survey.host().read(&path) {
-            Ok(text) if text.trim().is_empty() => {}
-            Ok(text) => return ValueFormat::List.parse(&text),
-            Err(error) if is_absent(&error) => {}
-            Err(error) => return Err(NoValue::from_error(&path, &error)),
+        let text = survey.text_if_there(&path)?.unwrap_or_default();
+        if !text.trim().is_empty() {
+            return ValueFormat::List.parse(&text);
         }
     }
 

@@ -26,7 +26,6 @@ pub mod unit;
 
 use serde::Deserialize;
 
-use super::host_tree::is_absent;
 use super::survey::Survey;
 use super::wanted::{ProbeValue, WantedValue};
 
@@ -208,12 +207,7 @@ fn expand_stars(path: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue>
     let name = &path[start + 1..end];
     let rest = &path[end..];
 
-    let names = match survey.host().names(directory) {
-        Ok(names) => names,
-        Err(error) if is_absent(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(NoValue::from_error(directory, &error)),
-    };
-
+    let names = survey.names_if_there(directory)?.unwrap_or_default();
     let mut expanded = Vec::new();
     for candidate in names.iter().filter(|candidate| matches(name, candidate)) {
         expanded.extend(expand_stars(&format!("{directory}/{candidate}{rest}"), survey)?);

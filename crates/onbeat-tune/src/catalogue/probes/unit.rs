@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::{NoValue, Probe, ProbeReading};
-use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
@@ -98,11 +97,7 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
     }
 
     for directory in UNIT_DIRECTORIES {
-        let entries = match survey.host().names(directory) {
-            Ok(entries) => entries,
-            Err(error) if is_absent(&error) => continue,
-            Err(error) => return Err(NoValue::from_error(directory, &error)),
-        };
+        let entries = survey.names_if_there(directory)?.unwrap_or_default();
         for wants in entries.iter().filter(|entry| is_wants(entry)) {
             // The link's target may lie outside of a captured tree: its name is enough.
             let names = survey.names(&format!("{directory}/{wants}"))?;

@@ -14,8 +14,9 @@ mod task_table;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::io;
 
-use super::host_tree::HostTree;
+use super::host_tree::{HostTree, is_absent};
 use super::loop_setup::{CpuSetVariable, LoopSetup};
 use super::no_value::NoValue;
 use crate::cpu_list::CpuList;
@@ -84,6 +85,16 @@ impl<'h> Survey<'h> {
     /// [`NoValue::Unknown`] with the path and the kernel's error.
     pub fn names(&self, path: &str) -> Fact<Vec<String>> {
         self.host.names(path).map_err(|error| NoValue::from_error(path, &error))
+    }
+
+    /// As [`Self::text`]; `None` where there is no such file.
+    pub(crate) fn text_if_there(&self, path: &str) -> Fact<Option<String>> {
+        if_there(self.host.read(path), path)
+    }
+
+    /// As [`Self::names`]; `None` where there is no such directory.
+    pub(crate) fn names_if_there(&self, path: &str) -> Fact<Option<Vec<String>>> {
+        if_there(self.host.names(path), path)
     }
 
     /// Whether a file exists.
@@ -258,5 +269,13 @@ impl<'h> Survey<'h> {
             .iter()
             .find(|mark| self.host.exists(mark).unwrap_or(false))
             .map(|mark| format!("{mark} exists"))
+    }
+}
+
+fn if_there<T>(read: io::Result<T>, path: &str) -> Fact<Option<T>> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(NoValue::from_error(path, &error)),
     }
 }
