@@ -1,7 +1,8 @@
 //! The tasks that run, with their policies, as `/proc/PID/task/TID/stat` shows them.
 
-use super::{Fact, Survey};
-use crate::catalogue::host_tree::is_absent;
+use std::io;
+
+use super::{Fact, Survey, if_there};
 use crate::catalogue::no_value::NoValue;
 use crate::cpu_list::CpuList;
 use crate::tasks::{self, Task};
@@ -37,20 +38,11 @@ impl Survey<'_> {
     /// The threads of a process; none when it has ended since it was listed.
     fn threads(&self, pid: i32) -> Fact<Vec<Task>> {
         let directory = format!("/proc/{pid}/task");
-        let tids = match self.host.names(&directory) {
-            Ok(tids) => tids,
-            Err(error) if is_absent(&error) || tasks::is_gone(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(NoValue::from_error(&directory, &error)),
-        };
-
         let mut threads = Vec::new();
-        for tid in tids {
+        for tid in unless_ended(self.host.names(&directory), &directory)?.unwrap_or_default() {
             let path = format!("{directory}/{tid}/stat");
-            match self.host.read(&path) {
-                Ok(stat) => threads.extend(Task::parse(pid, &stat)),
-                Err(error) if is_absent(&error) || tasks::is_gone(&error) => {}
-                Err(error) => return Err(NoValue::from_error(&path, &error)),
-            }
+            let stat = unless_ended(self.host.read(&path), &path)?;
+            threads.extend(stat.and_then(|stat| Task::parse(pid, &stat)));
         }
 
         Ok(threads)
@@ -75,14 +67,17 @@ impl Survey<'_> {
         }
 
         let path = format!("/proc/{tid}/status");
-        let status = match self.host.read(&path) {
-            Ok(status) => status,
-            Err(error) if is_absent(&error) || tasks::is_gone(&error) => return Ok(None),
-            Err(error) => return Err(NoValue::from_error(&path, &error)),
-        };
-
+        let Some(status) = unless_ended(self.host.read(&path), &path)? else { return Ok(None) };
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         let cpus = list.and_then(|list| CpuList::parse_list(list).ok());
         cpus.map(Some).ok_or_else(|| NoValue::Unknown(format!("{path} does not list CPUs")))
+    }
+}
+
+/// What was read of a task; `None` when it has ended.
+fn unless_ended<T>(read: io::Result<T>, path: &str) -> Fact<Option<T>> {
+    match read {
+        Err(error) if tasks::is_gone(&error) => Ok(None),
+        read => if_there(read, path),
     }
 }
