@@ -26,13 +26,8 @@ pub(crate) struct Undone {
 }
 
 pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
-    let mode = match options {
-        RepairOptions { force: true, .. } => UndoMode::Force,
-        RepairOptions { forget: true, .. } => UndoMode::Forget,
-        RepairOptions { .. } => UndoMode::Careful,
-    };
-
-    let Undone { sentences, is_settled, ignored, refused } = restore(mode)?;
+    let Undone { sentences, is_settled, ignored, refused } =
+        restore(undo_mode(options.force, options.forget))?;
     for sentence in ignored {
         advise(Tone::Careful, &sentence);
     }
@@ -51,6 +46,15 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
         Some(why) => Err(why.into()),
         None if is_settled => Ok(ExitVerdict::Pass),
         None => Ok(ExitVerdict::CouldNotRun),
+    }
+}
+
+/// What `--force` and `--forget` ask for.
+pub(crate) const fn undo_mode(force: bool, forget: bool) -> UndoMode {
+    match (force, forget) {
+        (true, _) => UndoMode::Force,
+        (false, true) => UndoMode::Forget,
+        (false, false) => UndoMode::Careful,
     }
 }
 

@@ -63,7 +63,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
         }
     };
 
-    let (control, orders) = orders::open(&place.other_end).unzip();
+    let (control, orders) = orders::open(&place.ends[0]).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.description(&link), 80));
     let beside = ServeOptions {
@@ -227,10 +227,9 @@ fn summed_up(link: &Link) -> String {
 struct SegmentWire {
     /// One interface, or two for the ends of a ring.
     interfaces: Vec<Interface>,
-    /// The interface for the MainDevice, and the name of the segment's socket.
-    other_end: String,
-    /// The second interface for the MainDevice, for a ring.
-    second_end: Option<String>,
+    /// The interface for the MainDevice, which the segment's socket is named after, and for a ring a
+    /// second one.
+    ends: Vec<String>,
     made: Option<MadePairs>,
 }
 
@@ -249,7 +248,7 @@ impl SegmentWire {
                 ip(&["link", "set", end, "up"])?;
             }
 
-            return Ok(Self::at(interfaces, &ends, None));
+            return Ok(Self { interfaces, ends, made: None });
         }
 
         if let Some(name) = &options.veth {
@@ -263,7 +262,7 @@ impl SegmentWire {
             let mut pairs = MadePairs::begin()?;
             let opened: Result<Vec<_>, _> = ends.iter().map(|end| pairs.make(end)).collect();
             return match opened {
-                Ok(interfaces) => Ok(Self::at(interfaces, &ends, Some(pairs))),
+                Ok(interfaces) => Ok(Self { interfaces, ends, made: Some(pairs) }),
                 Err(why) => {
                     pairs.remove();
                     Err(why)
@@ -283,20 +282,15 @@ impl SegmentWire {
             .iter()
             .map(|end| Interface::open_as(end, Role::Devices))
             .collect::<Result<_, _>>()?;
-        Ok(Self::at(interfaces, &ends, None))
-    }
-
-    fn at(interfaces: Vec<Interface>, ends: &[String], made: Option<MadePairs>) -> Self {
-        let other_end = ends.first().cloned().unwrap_or_default();
-        Self { interfaces, other_end, second_end: ends.get(1).cloned(), made }
+        Ok(Self { interfaces, ends, made: None })
     }
 
     fn description(&self, link: &Link) -> String {
         let devices = link.segment().len();
         let name = link.segment().name();
-        let ends = match &self.second_end {
-            Some(second) => format!("{} and {second}, the two ends of a ring", self.other_end),
-            None => self.other_end.clone(),
+        let ends = match self.ends.as_slice() {
+            [first, second] => format!("{first} and {second}, the two ends of a ring"),
+            ends => ends.concat(),
         };
         let answer = if devices == 1 { "answers" } else { "answer" };
         let devices = counted(devices, "device");

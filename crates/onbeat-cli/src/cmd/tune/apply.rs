@@ -14,7 +14,7 @@ use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
 use super::options::TuneApplyOptions;
-use super::plan_text::{self, ListExtent, counted};
+use super::plan_text::{self, counted};
 use super::running::{self, Looked};
 use super::selection::{self, Selection, selection};
 use crate::cmd::failure::tune::TuneFailure;
@@ -48,8 +48,7 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
     }
 
     if !options.json {
-        let extent = if options.full { ListExtent::Full } else { ListExtent::Short };
-        plan_text::print(&plan, extent);
+        plan_text::print(&plan, options.full);
     }
     let steps = plan_text::now(&plan).count();
     let question = format!("Make these changes ({})?", counted(steps, "step"));

@@ -8,17 +8,18 @@ use onbeat_tune::persist::{
     ConfirmedState, FollowUp, NotPersisted, Persisted, RemovalOutcome, Removed, confirm, remove,
 };
 use onbeat_tune::plan::PlanStep;
-use onbeat_tune::{HostFiles, LiveHost, UndoMode};
+use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
 use super::boot_settings::{self, PersistPlan};
 use super::options::TunePersistOptions;
-use super::plan_text::{change, counted};
+use super::plan_text::{MOST_LISTED, change, counted};
 use super::running::{self, Looked};
 use super::selection::{self, Selection, selection};
 use super::status::{PrintedValue, persisted_words};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
+use crate::cmd::repair::undo_mode;
 use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::term::{Tone, say, say_folded};
 
@@ -28,8 +29,6 @@ const PERSIST_SCHEMA: &str = "onbeat.tune-persist/1";
 const REMOVAL_SCHEMA: &str = "onbeat.tune-persist-removal/1";
 /// Names the fields of what `tune persist --json` prints.
 const PERSISTED_SCHEMA: &str = "onbeat.tune-persisted/1";
-/// Steps of one tuning that are listed.
-const MOST_LISTED: usize = 4;
 
 pub(super) fn run(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     let is_named = !options.selected.what.is_empty() || options.selected.profile.is_some();
@@ -173,8 +172,7 @@ fn print_follow_ups(follow_ups: &[FollowUp]) {
 
 fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     admit(&options.root)?;
-    let mode = if options.force { UndoMode::Force } else { UndoMode::Careful };
-    let removed = remove(&options.root, mode)?;
+    let removed = remove(&options.root, undo_mode(options.force, false))?;
     let is_left = |outcome: RemovalOutcome| outcome == RemovalOutcome::ChangedSince;
     let left = removed.files.iter().any(|(_, outcome)| is_left(*outcome));
     if options.json {

@@ -7,7 +7,7 @@ use std::path::Path;
 use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 
 use super::options::{QueryOptions, TunePlanOptions};
-use super::plan_text::{self, ListExtent};
+use super::plan_text;
 use super::running::{self, Looked};
 use super::selection;
 use crate::cmd::failure::spike::pasted;
@@ -35,7 +35,7 @@ pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {
         return Ok(ExitVerdict::Pass);
     }
 
-    plan_text::print(&plan, if options.full { ListExtent::Full } else { ListExtent::Short });
+    plan_text::print(&plan, options.full);
     say_folded(Tone::Plain, &next_step(&plan, options));
     Ok(ExitVerdict::Pass)
 }

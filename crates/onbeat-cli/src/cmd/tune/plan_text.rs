@@ -6,59 +6,43 @@ use onbeat_tune::plan::{LeftOut, Plan, PlanStep, StepTarget};
 
 use crate::term::{Tone, letters, say, say_folded};
 
-/// How many steps of a tuning are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListExtent {
-    /// The first four.
-    Short,
-    /// All of them.
-    Full,
-}
-
-impl ListExtent {
-    const fn most_steps(self) -> usize {
-        match self {
-            Self::Short => 4,
-            Self::Full => usize::MAX,
-        }
-    }
-}
-
+/// Steps, or changes, of one tuning that are listed without `--full`.
+pub(super) const MOST_LISTED: usize = 4;
 /// Longer values are cut; plan file and JSON have them in full.
 const LONGEST_VALUE: usize = 60;
 
 /// Prints a plan: its steps by tuning, what takes a reboot, what is left out, and the counts.
-pub(super) fn print(plan: &Plan, extent: ListExtent) {
+pub(super) fn print(plan: &Plan, is_full: bool) {
     say_folded(Tone::Head, &heading(plan));
     say(Tone::Plain, "");
-    for steps in by_tuning(plan, EffectTime::Now) {
-        print_tuning(&steps, extent);
+    for steps in by_tuning(plan) {
+        print_tuning(&steps, is_full);
         say(Tone::Plain, "");
     }
 
-    let later = by_tuning(plan, EffectTime::AfterReboot);
-    if !later.is_empty() {
+    let mut later = plan.steps.iter().filter(|step| is_later(step)).peekable();
+    if later.peek().is_some() {
         say_folded(Tone::Head, "kernel parameters: onbeat tune persist; after a reboot");
-        for step in later.into_iter().flatten() {
+        for step in later {
             say_folded(Tone::Plain, &format!("  {}  {}", step.id, step.new));
             say_folded(Tone::Plain, &format!("      risk  {}", step.risk));
         }
         say(Tone::Plain, "");
     }
 
-    if lists_left_out(plan, extent) && !plan.left_out.is_empty() {
+    if lists_left_out(plan, is_full) && !plan.left_out.is_empty() {
         say_folded(Tone::Head, "left out");
         for LeftOut { id, because } in &plan.left_out {
             say_folded(Tone::Plain, &format!("  {id}  {because}"));
         }
         say(Tone::Plain, "");
     }
-    say_folded(Tone::Plain, &counts(plan, extent));
+    say_folded(Tone::Plain, &counts(plan, is_full));
 }
 
 /// What is left out of a profile is of less interest than what is left out of ids that were typed.
-fn lists_left_out(plan: &Plan, extent: ListExtent) -> bool {
-    plan.profile.is_none() || extent == ListExtent::Full
+const fn lists_left_out(plan: &Plan, is_full: bool) -> bool {
+    plan.profile.is_none() || is_full
 }
 
 fn heading(plan: &Plan) -> String {
@@ -66,25 +50,20 @@ fn heading(plan: &Plan) -> String {
     format!("{profile}loop on CPU {}: {}", plan.cpus, plan.cpus_because)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EffectTime {
-    Now,
-    AfterReboot,
-}
-
-fn effect(step: &PlanStep) -> EffectTime {
-    if step.target == (StepTarget::Boot {}) { EffectTime::AfterReboot } else { EffectTime::Now }
+/// Whether a step takes effect after a reboot.
+fn is_later(step: &PlanStep) -> bool {
+    step.target == StepTarget::Boot {}
 }
 
 /// Returns the steps that can be applied now.
 pub(super) fn now(plan: &Plan) -> impl Iterator<Item = &PlanStep> {
-    plan.steps.iter().filter(|step| effect(step) == EffectTime::Now)
+    plan.steps.iter().filter(|step| !is_later(step))
 }
 
-/// Successive steps of one tuning, in order.
-fn by_tuning(plan: &Plan, wanted: EffectTime) -> Vec<Vec<&PlanStep>> {
+/// Successive steps of one tuning that can be applied now, in order.
+fn by_tuning(plan: &Plan) -> Vec<Vec<&PlanStep>> {
     let mut groups: Vec<Vec<&PlanStep>> = Vec::new();
-    for step in plan.steps.iter().filter(|step| effect(step) == wanted) {
+    for step in now(plan) {
         match groups.last_mut().filter(|group| group[0].id == step.id) {
             Some(group) => group.push(step),
             None => groups.push(vec![step]),
@@ -93,12 +72,12 @@ fn by_tuning(plan: &Plan, wanted: EffectTime) -> Vec<Vec<&PlanStep>> {
     groups
 }
 
-fn print_tuning(steps: &[&PlanStep], extent: ListExtent) {
+fn print_tuning(steps: &[&PlanStep], is_full: bool) {
     let Some(first) = steps.first() else { return };
     let title = catalogue().get(&first.id).map_or("", |record| &record.title);
     say_folded(Tone::Head, &format!("{}: {title}", first.id));
 
-    let listed = steps.len().min(extent.most_steps());
+    let listed = steps.len().min(if is_full { usize::MAX } else { MOST_LISTED });
     for step in &steps[..listed] {
         say_folded(Tone::Plain, &format!("  {}", change(step)));
         // Not folded: it is pasted.
@@ -137,9 +116,9 @@ pub(super) fn value(text: &str) -> String {
     format!("{kept}...")
 }
 
-fn counts(plan: &Plan, extent: ListExtent) -> String {
+fn counts(plan: &Plan, is_full: bool) -> String {
     let steps = now(plan).count();
-    let tunings = by_tuning(plan, EffectTime::Now).len();
+    let tunings = by_tuning(plan).len();
     let later = plan.boot_parameters().count();
     let left = plan.left_out.len();
     let mut parts = vec![format!("{} of {}", counted(steps, "step"), counted(tunings, "tuning"))];
@@ -147,7 +126,7 @@ fn counts(plan: &Plan, extent: ListExtent) -> String {
         parts.push(format!("{later} after a reboot"));
     }
     if left > 0 {
-        let more = if lists_left_out(plan, extent) { "" } else { "; --full lists them" };
+        let more = if lists_left_out(plan, is_full) { "" } else { "; --full lists them" };
         parts.push(format!("{left} left out{more}"));
     }
     parts.join(", ")

@@ -11,16 +11,13 @@ use onbeat_tune::persist::{ConfirmedState, PersistedValue, confirm};
 use serde::Serialize;
 
 use super::options::TuneStatusOptions;
-use super::plan_text::{arrow, counted, value};
+use super::plan_text::{MOST_LISTED, arrow, counted, value};
 use super::record;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, letters, say, say_folded};
 
 /// Names the fields of what `tune status --json` prints.
 const STATUS_SCHEMA: &str = "onbeat.tune-status/1";
-/// Changes of one tuning that are listed without `--full`; those that others have changed always
-/// are.
-const MOST_LISTED: usize = 4;
 
 pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
     let host = LiveHost::new();
@@ -56,6 +53,7 @@ fn print_journal(journal: &AppliedJournal, is_full: bool) {
         let (as_made, others): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(|change| change.state == ChangeState::InEffect);
         say_folded(Tone::Plain, &format!("  {id}"));
+        // Those that others have changed are listed in any case.
         let most = if is_full { usize::MAX } else { MOST_LISTED };
         for change in as_made.iter().take(most) {
             say_folded(Tone::Plain, &format!("    {}", words(change)));

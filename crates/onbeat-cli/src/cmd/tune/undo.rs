@@ -7,11 +7,12 @@ use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
 use onbeat_tune::journal::Undone;
 use onbeat_tune::repair::Ending;
-use onbeat_tune::{ChangeOutcome, LiveHost, Repaired, UndoMode};
+use onbeat_tune::{ChangeOutcome, LiveHost, Repaired};
 use serde::Serialize;
 
 use super::plan_text::{arrow, counted, value};
 use super::record;
+use crate::cmd::repair::undo_mode;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, letters, say, say_folded};
 
@@ -41,12 +42,7 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
         return would_undo(&record::applied(&host, &directory)?, options.json);
     }
 
-    let mode = match options {
-        TuneUndoOptions { force: true, .. } => UndoMode::Force,
-        TuneUndoOptions { forget: true, .. } => UndoMode::Forget,
-        TuneUndoOptions { .. } => UndoMode::Careful,
-    };
-    let repaired = apply::undo(&directory, &host, mode)?;
+    let repaired = apply::undo(&directory, &host, undo_mode(options.force, options.forget))?;
     let is_settled = repaired.iter().all(Repaired::is_settled);
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&PrintedUndo::new(&repaired, is_settled))?);
