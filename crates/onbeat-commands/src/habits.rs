@@ -4,6 +4,7 @@
 //! error with the right spelling. Words are read as getopt(3) reads them: `-p90`, `-p 90`, `-Smp90`.
 
 use std::ffi::OsString;
+use std::iter::Peekable;
 
 use onbeat::probe::description::Defaults;
 
@@ -111,14 +112,26 @@ struct Habits {
     notes: Vec<&'static str>,
 }
 
-type Rest<'r, I> = std::iter::Peekable<I>;
+fn is_number_next<'w>(rest: &mut Peekable<impl Iterator<Item = &'w str>>) -> bool {
+    rest.peek().is_some_and(|word| is_number(word))
+}
+
+/// The value of an option in the words behind it.
+fn following<'w>(
+    letter: char,
+    rest: &mut Peekable<impl Iterator<Item = &'w str>>,
+) -> Option<&'w str> {
+    let has_value =
+        WITH_VALUE.contains(&letter) || MAY_HAVE_VALUE.contains(&letter) && is_number_next(rest);
+    if has_value { rest.next() } else { None }
+}
 
 impl Habits {
     /// Takes a word and its value; returns whether it was one of cyclictest's.
     fn take<'w, I: Iterator<Item = &'w str>>(
         &mut self,
         word: &str,
-        rest: &mut Rest<'_, I>,
+        rest: &mut Peekable<I>,
     ) -> Result<bool, String> {
         if let Some(long) = word.strip_prefix("--") {
             let (name, value) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
@@ -140,17 +153,7 @@ impl Habits {
             let Some((_, letter)) = LONG.iter().find(|(known, _)| *known == name) else {
                 return Ok(false);
             };
-            let value = match value {
-                Some(value) => Some(value),
-                None if WITH_VALUE.contains(letter) => rest.next(),
-                None if MAY_HAVE_VALUE.contains(letter)
-                    && rest.peek().is_some_and(|word| is_number(word)) =>
-                {
-                    rest.next()
-                }
-                None => None,
-            };
-            self.set(*letter, value)?;
+            self.set(*letter, value.or_else(|| following(*letter, rest)))?;
             return Ok(true);
         }
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
@@ -163,7 +166,7 @@ impl Habits {
     fn take_letters<'w, I: Iterator<Item = &'w str>>(
         &mut self,
         letters: &str,
-        rest: &mut Rest<'_, I>,
+        rest: &mut Peekable<I>,
     ) -> Result<bool, String> {
         for (at, letter) in letters.char_indices() {
             let behind = &letters[at + letter.len_utf8()..];
@@ -171,17 +174,14 @@ impl Habits {
                 self.set(letter, None)?;
                 continue;
             }
-            let next_is_number = rest.peek().is_some_and(|word| is_number(word));
             let value = match behind {
-                // Help, unless a number follows, as the one that cyclictest's has.
-                "" if letter == 'h' && !next_is_number => return Ok(false),
-                "" if WITH_VALUE.contains(&letter) => rest.next(),
-                "" if MAY_HAVE_VALUE.contains(&letter) && next_is_number => rest.next(),
-                "" if MAY_HAVE_VALUE.contains(&letter) => None,
-                behind if WITH_VALUE.contains(&letter) || MAY_HAVE_VALUE.contains(&letter) => {
-                    Some(behind)
+                _ if !WITH_VALUE.contains(&letter) && !MAY_HAVE_VALUE.contains(&letter) => {
+                    return Ok(false);
                 }
-                _ => return Ok(false),
+                // Help, unless a number follows, as the one that cyclictest's has.
+                "" if letter == 'h' && !is_number_next(rest) => return Ok(false),
+                "" => following(letter, rest),
+                behind => Some(behind),
             };
             self.set(letter, value)?;
             return Ok(true);

@@ -20,9 +20,11 @@ use super::line_words::{
     LineWire, on_line, place_on, places_on, protocol_words, state_word, type_word, value_word,
 };
 use super::options::{
-    LineOptions, SdoOptions, SdosOptions, SiiReadOptions, SiiTypeOptions, TopologyOptions,
+    CableDevice, LineOptions, SdoOptions, SdosOptions, SiiReadOptions, SiiTypeOptions,
+    TopologyOptions, cable_device,
 };
-use crate::byte_words::{hex_and_text, hex_of, number};
+use super::say_object;
+use crate::byte_words::number;
 use crate::failure::bus::BusFailure;
 use crate::term::{Tone, letters, print_json, say};
 use crate::{ExitVerdict, Failure};
@@ -548,22 +550,13 @@ pub(crate) fn sdo(interface: &str, options: &SdoOptions) -> Result<ExitVerdict, 
     on_line(interface, |line| {
         let place = place_on(line, device_of(options)?)?;
         let bytes = line.sdo(place, options.object, options.complete, SdoAction::Read)?;
-        let (index, entry) = options.object;
-        let hex = hex_of(&bytes);
-        if options.named.json {
-            print_json(
-                &json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }),
-            )?;
-        } else {
-            say(Tone::Plain, &hex_and_text(&bytes, &hex));
-        }
-        Ok(ExitVerdict::Pass)
+        say_object(options, &bytes)
     })
 }
 
 /// Returns the device of a request on a cable, where devices have no names.
-pub(crate) fn device_of(options: &SdoOptions) -> Result<super::options::CableDevice, BusFailure> {
-    super::options::cable_device(&options.device)
+pub(crate) fn device_of(options: &SdoOptions) -> Result<CableDevice, BusFailure> {
+    cable_device(&options.device)
         .map_err(|_| BusFailure::NotOnCable { device: options.device.clone() })
 }
 

@@ -504,17 +504,23 @@ fn sdo(
     };
     let target = (Target::Bus(&options.named.name), place as u16, what.as_str());
     let bytes = consented(consent, device, target, carry_out)?;
-    let hex = hex_of(&bytes);
+    if is_read || options.named.json {
+        return say_object(options, &bytes);
+    }
+    say(Tone::Plain, &format!("{device}: object {index:#06x}:{entry:x} written"));
+    Ok(ExitVerdict::Pass)
+}
 
+/// Prints the value of an object.
+fn say_object(options: &SdoOptions, bytes: &[u8]) -> Result<ExitVerdict, Failure> {
+    let (index, entry) = options.object;
+    let hex = hex_of(bytes);
     if options.named.json {
         print_json(
-            &json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }),
+            &json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(bytes) }),
         )?;
-    } else if is_read {
-        say(Tone::Plain, &hex_and_text(&bytes, &hex));
     } else {
-        say(Tone::Plain, &format!("{device}: object {index:#06x}:{entry:x} written"));
+        say(Tone::Plain, &hex_and_text(bytes, &hex));
     }
-
     Ok(ExitVerdict::Pass)
 }

@@ -103,11 +103,10 @@ impl SpikeChoice<'_> {
     ) -> Result<&'l ListedSpike<'r>, NoSpike> {
         let mut of_number = listed.iter().filter(|listed| listed.spike.number == number);
         let first = of_number.next();
-        let cells = |listed: &ListedSpike<'_>| listed.cell.clone();
         match (first, of_number.next()) {
             (Some(first), None) => Ok(first),
             (Some(first), Some(_)) => {
-                Err(NoSpike::WhichCell { first: cells(first).unwrap_or_default(), number })
+                Err(NoSpike::WhichCell { first: first.cell.clone().unwrap_or_default(), number })
             }
             (None, _) => {
                 let of_cell = self.cell.map(|cell| format!(" of {cell}")).unwrap_or_default();

@@ -56,7 +56,7 @@ fn write_all(
     let mut names = BTreeSet::new();
     for (path, streams) in sources {
         for stream in streams {
-            write(stream, path, options, &mut StreamFiles { dir, names: &mut names })?;
+            write(stream, path, options, dir, &mut names)?;
         }
     }
 
@@ -101,17 +101,13 @@ fn run_file_name(name: &str) -> String {
     }
 }
 
-/// The directory of the run files, and the names of files that are in use.
-struct StreamFiles<'p> {
-    dir: &'p Path,
-    names: &'p mut BTreeSet<String>,
-}
-
+/// Writes a stream as a run file in `dir`, where files have these names already.
 fn write(
     stream: &Stream,
     source: &Path,
     options: &ImportOptions,
-    place: &mut StreamFiles<'_>,
+    dir: &Path,
+    names: &mut BTreeSet<String>,
 ) -> Result<(), Failure> {
     let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -119,11 +115,11 @@ fn write(
     let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} {n}") });
     // Names of different letters may have the same file: `ct 1` and `ct_1`.
     let free = free.map(|name| (run_file_name(&name), name));
-    let found = free.into_iter().find(|(file, _)| place.names.insert(file.clone()));
+    let found = free.into_iter().find(|(file, _)| names.insert(file.clone()));
     let (bare, name) = found.unwrap_or_else(|| (run_file_name(&name), name));
     let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
     let cell = Cell::new(name, load);
-    let path = place.dir.join(bare);
+    let path = dir.join(bare);
     // The final name is for a complete file only.
     let part = path.with_extension("part");
     let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part)

@@ -129,11 +129,9 @@ fn pictures_of(log: &Path, run: &RobotClock, pictures: u16) -> Result<Answer, Fa
     for (option, value) in limits {
         command.args([option, &value.to_string()]);
     }
-    command.stderr(Stdio::piped());
-    let maker = Running::start(&camera, &mut command)?;
-    let output =
-        maker.output().map_err(|source| GatewayFailure::Start { program: camera, source })?;
+    let made = command.output();
     drop(reader);
+    let output = made.map_err(|source| GatewayFailure::Start { program: camera, source })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let why = said.trim().trim_start_matches("error: ").to_owned();
@@ -152,20 +150,6 @@ impl Running {
         let started = command.stdout(Stdio::piped()).spawn();
         let program: PathBuf = program.to_owned();
         Ok(Self(started.map_err(|source| GatewayFailure::Start { program, source })?))
-    }
-
-    /// Reads both outputs to their ends.
-    fn output(mut self) -> std::io::Result<std::process::Output> {
-        use std::io::Read;
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        // Its sentence is short; a pipe takes it before anything reads.
-        if let Some(from) = &mut self.0.stdout {
-            from.read_to_end(&mut stdout)?;
-        }
-        if let Some(from) = &mut self.0.stderr {
-            from.read_to_end(&mut stderr)?;
-        }
-        Ok(std::process::Output { status: self.0.wait()?, stdout, stderr })
     }
 }
 
