@@ -56,19 +56,15 @@ pub(crate) struct CellTables {
 }
 
 impl CellTables {
-    fn new() -> Self {
-        Self {
+    /// The rows of the files of a run, those of the histograms in the order in which they are sorted.
+    pub(crate) fn of_files(of: &CellsOf<'_>, files: &[RunFile]) -> Self {
+        let mut tables = Self {
             cells: Table::new(&CELLS),
             histograms: Table::new(&HISTOGRAMS),
             outages: Table::new(&OUTAGES),
             causes: Table::new(&CAUSES),
             invalid: 0,
-        }
-    }
-
-    /// The rows of the files of a run, those of the histograms in the order in which they are sorted.
-    pub(crate) fn of_files(of: &CellsOf<'_>, files: &[RunFile]) -> Self {
-        let mut tables = Self::new();
+        };
         let mut cells: Vec<(Cell, &RunFile)> =
             files.iter().map(|file| (of_one_loop(export::cell(file)), file)).collect();
         cells.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -111,7 +107,8 @@ impl CellTables {
 
     fn cell(&mut self, of: &CellsOf<'_>, cell: &Cell, main: Series, file: &RunFile) {
         let counted = file.distribution(main);
-        let figures = MainFigures::new(file, main, &counted);
+        let moments = main_moments(file, main, &counted);
+        let rounded = |ns: f64| Value::from(ns.round() as u64);
         let account = file.account();
         let slots = if file.import.is_some() { counted.count() } else { account.slots };
         let judging = of.limit.map(|limit| Judging {
@@ -147,10 +144,10 @@ impl CellTables {
             sum(|interval| interval.deadline_misses).into(),
             sum(|interval| interval.spikes).into(),
             counted.count().into(),
-            figures.min_ns.into(),
-            figures.max_ns.into(),
-            figures.mean_ns.into(),
-            figures.sd_ns.into(),
+            moments.min_ns.into(),
+            moments.max_ns.into(),
+            rounded(moments.mean_ns),
+            rounded(moments.sd_ns()),
             by_rank(&counted, 50, 100).into(),
             by_rank(&counted, 90, 100).into(),
             by_rank(&counted, 99, 100).into(),
@@ -231,31 +228,16 @@ fn main_series(file: &RunFile) -> Series {
     stated.or_else(|| if file.import.is_some() { first() } else { None }).unwrap_or_default()
 }
 
-struct MainFigures {
-    min_ns: u64,
-    max_ns: u64,
-    mean_ns: u64,
-    sd_ns: u64,
-}
-
-impl MainFigures {
-    fn new(file: &RunFile, main: Series, counted: &Distribution) -> Self {
-        let moments = match main {
-            // Intervals have it in two parts, which every release is in one of.
-            Series::ReleaseLatency => {
-                file.moments(Series::WakeupLatency).merged(file.moments(Series::SkippedLatency))
-            }
-            other => file.moments(other),
-        };
-        // The end of a file that was cut off is in buckets alone.
-        let moments = if moments.n == counted.count() { moments } else { of_buckets(counted) };
-        Self {
-            min_ns: moments.min_ns,
-            max_ns: moments.max_ns,
-            mean_ns: moments.mean_ns.round() as u64,
-            sd_ns: moments.sd_ns().round() as u64,
+fn main_moments(file: &RunFile, main: Series, counted: &Distribution) -> Moments {
+    let moments = match main {
+        // Intervals have it in two parts, which every release is in one of.
+        Series::ReleaseLatency => {
+            file.moments(Series::WakeupLatency).merged(file.moments(Series::SkippedLatency))
         }
-    }
+        other => file.moments(other),
+    };
+    // The end of a file that was cut off is in buckets alone.
+    if moments.n == counted.count() { moments } else { of_buckets(counted) }
 }
 
 fn of_buckets(counted: &Distribution) -> Moments {

@@ -49,28 +49,20 @@ enum Command {
     /// Make few files of many, day by day
     Pack(PackOptions),
     /// List machines by their tail, the worst first
-    #[command(disable_help_flag = true)]
     Worst(questions::Words),
     /// Determine the share of machines that hold a limit
-    #[command(disable_help_flag = true)]
     Gate(questions::Words),
     /// Compare two kernels, images or other facts, machine by machine
-    #[command(disable_help_flag = true)]
     Compare(questions::Words),
     /// Find facts and settings that separate good machines from bad ones
-    #[command(disable_help_flag = true)]
     Explain(questions::Words),
     /// Find machines whose latency changed, and when
-    #[command(disable_help_flag = true)]
     Drift(questions::Words),
     /// Count causes of latency by kernel, board or another fact
-    #[command(disable_help_flag = true)]
     Causes(questions::Words),
     /// Print exact percentiles of all samples together
-    #[command(disable_help_flag = true)]
     Percentiles(questions::Words),
     /// Write an HTML page of all machines
-    #[command(disable_help_flag = true)]
     Report(questions::Words),
     /// Write every bucket of every interval of a run to standard output, for `onbeat export --parquet`
     #[command(hide = true)]

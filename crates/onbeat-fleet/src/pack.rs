@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::parquet_file::{self, TEMPORARY, failed};
 use crate::store::{DataSet, ENDING, Landed, StoreError, generation_of, names_in, remove};
-use crate::table::{RUNS, TABLES, Table, TableShape};
+use crate::table::{TABLES, Table, TableShape};
 
 /// Rows of a packed file, about: they are sorted in memory, in 100 bytes each.
 const MOST_ROWS: usize = 3_000_000;
@@ -113,19 +113,9 @@ fn replaced_runs(
     before: Option<u64>,
     newest: &BTreeMap<String, u64>,
 ) -> Result<BTreeSet<i64>, StoreError> {
-    let mut replaced = BTreeSet::new();
-    let Some(before) = before else { return Ok(replaced) };
-    for part in fleet.parts(&RUNS, day, before)? {
-        let table = parquet_file::read(&part, &RUNS)?;
-        let (Some(ids), Some(runs)) = (table.texts("id"), table.numbers("run")) else { continue };
-        replaced.extend(
-            runs.iter()
-                .enumerate()
-                .filter(|(row, _)| newest.contains_key(ids.get(*row)))
-                .map(|(_, run)| *run),
-        );
-    }
-    Ok(replaced)
+    let Some(before) = before else { return Ok(BTreeSet::new()) };
+    let runs = fleet.numbered_runs(day, before, "run")?.into_iter();
+    Ok(runs.filter(|(id, _)| newest.contains_key(id)).map(|(_, run)| run).collect())
 }
 
 /// The files of a table in a generation that is being written.

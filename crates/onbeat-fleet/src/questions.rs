@@ -26,6 +26,7 @@ sys.exit(main(sys.argv[1:]))
 ";
 
 #[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Words {
     /// Data set and options of the question; --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]

@@ -129,7 +129,7 @@ pub struct DataSet {
     root: PathBuf,
     objects: Option<Box<dyn Objects>>,
     /// Packed runs of the days that were asked for, and their revisions.
-    packed: Mutex<HashMap<String, HashMap<String, u64>>>,
+    packed: Mutex<HashMap<String, BTreeMap<String, u64>>>,
 }
 
 impl DataSet {
@@ -338,19 +338,24 @@ impl DataSet {
     /// Returns the packed runs of a day and their revisions.
     pub(crate) fn packed_runs(&self, day: &str) -> Result<BTreeMap<String, u64>, StoreError> {
         let Some(generation) = self.generation(day)? else { return Ok(BTreeMap::new()) };
-        let mut runs = BTreeMap::new();
+        let runs = self.numbered_runs(day, generation, "revision")?;
+        Ok(runs.into_iter().map(|(id, revision)| (id, revision.unsigned_abs())).collect())
+    }
+
+    /// Returns the ids of the runs in a generation of a day, each with the number in this column.
+    pub(crate) fn numbered_runs(
+        &self,
+        day: &str,
+        generation: u64,
+        column: &str,
+    ) -> Result<Vec<(String, i64)>, StoreError> {
+        let mut runs = Vec::new();
         for part in self.parts(&RUNS, day, generation)? {
             let table = parquet_file::read(&part, &RUNS)?;
-            let (Some(ids), Some(revisions)) = (table.texts("id"), table.numbers("revision"))
-            else {
+            let (Some(ids), Some(numbers)) = (table.texts("id"), table.numbers(column)) else {
                 continue;
             };
-            runs.extend(
-                revisions
-                    .iter()
-                    .enumerate()
-                    .map(|(row, &revision)| (ids.get(row).to_owned(), revision.unsigned_abs())),
-            );
+            runs.extend((0..).zip(numbers).map(|(row, number)| (ids.get(row).to_owned(), *number)));
         }
         Ok(runs)
     }
@@ -364,7 +369,7 @@ impl DataSet {
             return Ok(known.get(id).copied());
         }
         // Kept: a run that is packed in the meantime is added once more, and readers take one of them.
-        let runs: HashMap<String, u64> = self.packed_runs(day)?.into_iter().collect();
+        let runs = self.packed_runs(day)?;
         let revision = runs.get(id).copied();
         packed.insert(day.to_owned(), runs);
         Ok(revision)

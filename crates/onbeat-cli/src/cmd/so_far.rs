@@ -6,8 +6,10 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use onbeat::record::Recorder;
+use onbeat::thread::Usage;
 use onbeat_report::units::time_ns;
 use onbeat_report::verdict::looks;
 
@@ -81,6 +83,11 @@ fn brief(file: &Path, stdout: Stdio, stderr: Stdio) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["report", "--brief"]).arg(file);
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn()
+}
+
+/// The CPU time that this thread has used since: by it a reader of a run in progress waits.
+pub(super) fn cpu_time_since(before: Usage) -> Duration {
+    Duration::from_nanos(Usage::of_this_thread().since(before).cpu_ns)
 }
 
 /// A run without an end is looked at for a day.

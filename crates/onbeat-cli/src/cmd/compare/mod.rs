@@ -206,24 +206,24 @@ fn write_page(
 ) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
     let comparison = printed.comparison;
+    // The loads of one run shared its time.
+    let sides = sides(options);
+    let runs = digests.iter().take(sides.len());
     let mut summary = Summary {
+        schema: comparison.schema.clone(),
+        order: RunOrder::Compared,
+        command: super::typed(),
+        elapsed_s: runs.map(|digest| digest.summary.elapsed_s).sum(),
+        verdict: Overall { sentence: comparison.sentences.join("; "), ..Overall::default() },
         cells: Vec::new(),
         effects: Vec::new(),
         causes: Vec::new(),
         limit: None,
         focus: None,
+        sweep: None,
         robot_command: Vec::new(),
         ..first.summary.clone()
     };
-    summary.sweep = None;
-    comparison.schema.clone_into(&mut summary.schema);
-    summary.order = RunOrder::Compared;
-    summary.command = super::typed();
-    // The loads of one run shared its time.
-    let sides = sides(options);
-    let runs = digests.iter().take(sides.len());
-    summary.elapsed_s = runs.map(|digest| digest.summary.elapsed_s).sum();
-    summary.verdict = Overall { sentence: comparison.sentences.join("; "), ..Overall::default() };
 
     for (place, digest) in digests.iter().enumerate() {
         // The loads of one run are in its one directory.

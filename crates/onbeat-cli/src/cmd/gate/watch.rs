@@ -15,7 +15,7 @@ use onbeat_report::{CellSummary, JudgeBy, JudgedRun, Outcome, Summary};
 use super::{chosen, cut_off};
 use crate::cmd::compare::names;
 use crate::cmd::gate::options::GateOptions;
-use crate::cmd::so_far::NO_END_S;
+use crate::cmd::so_far::{NO_END_S, cpu_time_since};
 use crate::cmd::watched::{LooksLeft, bounds_in_words};
 use crate::cmd::{Common, Failure, runs};
 use crate::signals::{self, EndOf, OnUsr1, pause};
@@ -119,10 +119,7 @@ impl Watch<'_> {
             let end = match (goes_on, is_decided) {
                 (false, _) => Err(End::RunEnded),
                 (true, true) => Err(End::Decided),
-                (true, false) => {
-                    let took_ns = Usage::of_this_thread().since(before).cpu_ns;
-                    next(Duration::from_nanos(took_ns))?.ok_or(End::Asked)
-                }
+                (true, false) => next(cpu_time_since(before))?.ok_or(End::Asked),
             };
             match end {
                 Ok(reading) => stored = reading,

@@ -18,6 +18,7 @@ use onbeat::thread::{Usage, run_as_ordinary, stay_off_cpu};
 use onbeat_report::export::exposition::{Family, families};
 use onbeat_report::export::otlp::OfRun;
 
+use super::so_far::cpu_time_since;
 use super::view::begun;
 use super::{ExitVerdict, Failure};
 use crate::signals::{self, EndOf, OnUsr1};
@@ -110,10 +111,6 @@ fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) {
     while !pusher.push(&families, &of) && !stops() && Instant::now() < ends {
         sleep(EVERY);
     }
-}
-
-fn cpu_time_since(before: Usage) -> Duration {
-    Duration::from_nanos(Usage::of_this_thread().since(before).cpu_ns)
 }
 
 /// What a run's files hold.

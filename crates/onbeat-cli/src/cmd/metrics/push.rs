@@ -66,9 +66,7 @@ impl FromStr for CollectorUrl {
 /// The parser of URIs takes any digits for a port.
 fn is_port_wrong(authority: &str) -> bool {
     let port = authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
-    port.is_some_and(|port| {
-        port.parse::<u16>().is_ok_and(|port| port == 0) || port.parse::<u16>().is_err()
-    })
+    port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 impl Display for CollectorUrl {

@@ -20,6 +20,7 @@ use onbeat_robot::live_view::{PageServer, PageServerPlan, ViewLimits};
 
 use super::failure::view::ViewFailure;
 use super::robot::view_sentence;
+use super::so_far::cpu_time_since;
 use super::{Common, ExitVerdict, Failure, runs};
 use crate::signals::{self, EndOf, OnUsr1, pause};
 use crate::term::{Tone, advise};
@@ -124,7 +125,7 @@ fn follow(
             if let Ok(judged) = runs::judged(path, None) {
                 feed.show(serde_json::to_string(&judged.summary)?);
             }
-            let taken = Duration::from_nanos(Usage::of_this_thread().since(before).cpu_ns);
+            let taken = cpu_time_since(before);
             next_summary = Instant::now() + SUMMARY_EVERY.max(taken * TIMES_SUMMARY);
         }
     }
