@@ -13,11 +13,21 @@ use onbeat_report::compare_rows::{self, SeriesChoice, SeriesRows};
 use onbeat_report::{Overall, Summary, compare_round_trips, compare_tables};
 use serde::Serialize;
 
-use super::failure::compare::CompareFailure;
 use super::{ExitVerdict, Failure, run_clock, runs, show, whole};
 use crate::cmd::compare::options::CompareOptions;
 use crate::cmd::compare::plain_logs::Opened;
 use crate::term::{Tone, letters, say, say_wrapped};
+
+/// Why runs cannot be compared.
+#[derive(Debug, thiserror::Error)]
+enum CompareFailure {
+    #[error(
+        "{path} was measured under one load; `compare` takes two runs, or one with several loads (`measure PROBE --loads idle,paper`)"
+    )]
+    OneLoad { path: PathBuf },
+    #[error("none of the runs has the series {series}; they have {has}")]
+    NoSeries { series: &'static str, has: String },
+}
 
 pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
     let sides = sides(options);

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cmd::Failure;
-use crate::cmd::failure::frames::FramesFailure;
 use crate::cmd::failure::gateway::{GatewayFailure, PROGRAM};
 use crate::cmd::gateway::installed;
 use crate::cmd::runs::ReportedRun;
@@ -26,6 +25,22 @@ const BYTES: usize = 24_000;
 const MOST_MEMORY: u64 = 256 << 20;
 /// Damaged places that are named.
 const MOST_NAMED: usize = 3;
+
+/// Why a page has no pictures of a log.
+#[derive(Debug, thiserror::Error)]
+enum FramesFailure {
+    #[error(
+        "{dir} has {robots} recordings with a robot; --camera adds pictures to the one of an `onbeat robot run`"
+    )]
+    NotOneRobot { dir: PathBuf, robots: usize },
+    #[error(
+        "{log} has no pictures of the time of the run; its channels are: {channels}; pictures are sensor_msgs/Image, \
+         sensor_msgs/CompressedImage or foxglove_msgs/CompressedVideo in CDR"
+    )]
+    NoPictures { log: PathBuf, channels: String },
+    #[error("no pictures of {log}: {why}")]
+    NoAnswer { log: PathBuf, why: String },
+}
 
 /// What `onbeat-camera thumbnails` prints.
 #[derive(Debug, Deserialize)]

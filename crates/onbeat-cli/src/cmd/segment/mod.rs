@@ -6,7 +6,7 @@ mod orders;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,6 @@ use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Se
 use onbeat_tune::interfaces::MadeInterface;
 use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
 
-use super::failure::segment::SegmentFailure;
 use super::repair::repair_first;
 use super::{Common, ExitVerdict, Failure, typed};
 use crate::signals::{self, EndOf, OnUsr1};
@@ -38,6 +37,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 300;
 /// Longest name of a network interface.
 const LONGEST_NAME: usize = 15;
+
+/// Why a segment cannot run.
+#[derive(Debug, thiserror::Error)]
+enum SegmentFailure {
+    #[error("--device chooses among the devices of an ESI file (.xml), which {path} is not")]
+    NoEsi { path: PathBuf },
+    #[error(
+        "the segment is a ring; name the interface at its far end by --second, or create both by --veth"
+    )]
+    NoSecond,
+    #[error(
+        "the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file"
+    )]
+    NoRing,
+    #[error("\"{name}\" is too long for a pair of interfaces; use at most {most} letters")]
+    LongName { name: String, most: usize },
+    #[error("cannot run `{line}`: {source}. It is part of iproute2; --interface does not need it")]
+    Program { line: String, source: io::Error },
+    #[error("`{line}` failed: {why}")]
+    ProgramSays { line: String, why: String },
+}
 
 pub(crate) fn run(command: &Segment) -> Result<ExitVerdict, Failure> {
     match command {

@@ -11,12 +11,24 @@ use onbeat_segment::serving::{
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
 use super::options::{FaultOptions, OnOptions, StatusOptions};
-use crate::cmd::failure::segment_orders::SegmentOrderFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::state::state_directory;
 use crate::term::{Tone, advise, say, wrapped};
 
 const ENDING: &str = ".sock";
+
+/// Why a running segment cannot be commanded.
+#[derive(Debug, thiserror::Error)]
+enum SegmentOrderFailure {
+    #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
+    NoSegment { on: String, place: PathBuf },
+    #[error("several segments are running, on {0}; choose one by --on")]
+    SeveralSegments(String),
+    #[error("cannot reach the segment on {on}: {source}")]
+    NotAsked { on: String, source: io::Error },
+    #[error("{0}")]
+    Refused(String),
+}
 
 fn directory() -> PathBuf {
     state_directory().join("segments")

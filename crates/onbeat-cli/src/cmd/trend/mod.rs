@@ -12,10 +12,25 @@ use onbeat_report::statistics::Share;
 use onbeat_report::trend::{self, Trend, TrendRequest};
 
 use super::compare::names;
-use super::failure::trend::TrendFailure;
 use super::{Common, ExitVerdict, Failure, runs, show};
 use crate::cmd::trend::options::TrendOptions;
 use crate::term::{Tone, advise, columns, letters, say, say_wrapped, wrapped};
+
+/// There is no trend.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrendFailure {
+    #[error("no percentile {at} in the figures of runs; they have {}", known())]
+    Percentile { at: f64 },
+    #[error(
+        "none of {runs} readable runs has samples of that cell and series; `onbeat report RUN` shows what a run has"
+    )]
+    NoSamples { runs: usize },
+}
+
+fn known() -> String {
+    let shares = Share::PERCENTILES.map(|share| share.percent().to_string());
+    shares.join(", ")
+}
 
 pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
     let share = percentile(options.at)?;

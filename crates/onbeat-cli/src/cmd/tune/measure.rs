@@ -22,7 +22,6 @@ use serde::Serialize;
 use super::measure_options::{MeasuredSeries, TuneMeasureOptions};
 use crate::cmd::bench::options::{BenchOptions, BusExchange, Order};
 use crate::cmd::bench::resume::TUNE_MEASURE;
-use crate::cmd::failure::measure_tuning::MeasureTuningFailure;
 use crate::cmd::looping::verdict;
 use crate::cmd::{ExitVerdict, Failure, bench, typed};
 use crate::options::{LimitOptions, OutputOptions, ScreenOptions};
@@ -34,6 +33,19 @@ use crate::term::{Tone, advise, columns, say, say_folded, wrapped};
 const MEASURE_SCHEMA: &str = "onbeat.tune-measure/1";
 /// Fresh pages per cycle where the worth of locked memory is measured.
 const FRESH_PAGES: u32 = 16;
+
+/// Why a tuning cannot be measured.
+#[derive(Debug, thiserror::Error)]
+enum MeasureTuningFailure {
+    #[error("--tuning {tuning} has {what} already: choose letters without it")]
+    NothingNew { tuning: Tuning, what: String },
+    #[error("{what} cannot be measured here: {why}")]
+    NotPermitted { what: String, why: String },
+    #[error(
+        "measuring {what} changes settings of this machine between blocks, which needs root. Run: sudo {command}"
+    )]
+    NeedsRoot { what: String, command: String },
+}
 
 pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> {
     let sides = Sides::new(options)?;

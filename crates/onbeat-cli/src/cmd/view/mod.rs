@@ -8,7 +8,7 @@ mod feed;
 pub(crate) mod options;
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use onbeat::thread::{Usage, run_as_ordinary, stay_off_cpu};
 use onbeat_report::page::PLACE;
 use onbeat_robot::live_view::{PageServer, PageServerPlan, ViewLimits};
 
-use super::failure::view::ViewFailure;
+use super::failure::spike::pasted;
 use super::robot::view_sentence;
 use super::so_far::cpu_time_since;
 use super::{Common, ExitVerdict, Failure, runs};
@@ -46,6 +46,16 @@ const LAST_WITHIN: Duration = Duration::from_secs(5);
 const LIVE: &str = "live";
 /// The page may connect to its own address, and to no other.
 const POLICY: (&str, &str) = ("default-src 'none'; ", "default-src 'none'; connect-src 'self'; ");
+
+/// A run cannot be shown.
+#[derive(Debug, thiserror::Error)]
+enum ViewFailure {
+    #[error(
+        "{} is not being measured: it has ended, or was cut off; `onbeat report {}` writes its page",
+        run.display(), pasted(run)
+    )]
+    Ended { run: PathBuf },
+}
 
 pub(crate) fn run(options: &ViewOptions) -> Result<ExitVerdict, Failure> {
     run_as_ordinary();
@@ -80,10 +90,7 @@ fn page() -> String {
 
 /// The run that is followed: `latest` points at another one as soon as that begins. One that has just
 /// begun is waited for.
-pub(crate) fn begun(
-    path: &Path,
-    interruptions: &Interruptions,
-) -> Result<std::path::PathBuf, Failure> {
+pub(crate) fn begun(path: &Path, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     let began = Instant::now();
     loop {
         let there = path.canonicalize().unwrap_or_else(|_| path.to_owned());
