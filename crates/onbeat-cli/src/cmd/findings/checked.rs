@@ -207,7 +207,7 @@ pub(crate) const fn takes_word(takes: TakesEffect) -> &'static str {
 }
 
 /// The verdict as JSON has it.
-const fn verdict_word(verdict: &CheckVerdict) -> &'static str {
+pub(crate) const fn verdict_word(verdict: &CheckVerdict) -> &'static str {
     match verdict {
         CheckVerdict::Bad => "bad",
         CheckVerdict::Unknown(_) => "unknown",

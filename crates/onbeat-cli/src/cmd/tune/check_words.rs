@@ -11,7 +11,7 @@ use onbeat_tune::evidence::RecordEvidence;
 
 use super::plan_text::arrow;
 use crate::cmd::findings::checked::{
-    CheckedTuning, EffectEvidence, ExplainedSpikes, mended, takes_word,
+    self, CheckedTuning, EffectEvidence, ExplainedSpikes, mended, takes_word,
 };
 use crate::cmd::findings::evidence::WatchedMachine;
 
@@ -81,10 +81,8 @@ fn loop_words(setup: &LoopSetup, letters: Letters) -> String {
 
 const fn verdict_word(verdict: &CheckVerdict) -> &'static str {
     match verdict {
-        CheckVerdict::Bad => "bad",
-        CheckVerdict::Unknown(_) => "unknown",
-        CheckVerdict::Good => "good",
         CheckVerdict::NotApplicable(_) => "n/a",
+        other => checked::verdict_word(other),
     }
 }
 
