@@ -279,10 +279,7 @@ impl EventRecord {
     }
 }
 
-fn thread_fields(
-    thread: &Thread,
-    [comm, pid, prio]: [&'static str; 3],
-) -> [NamedValue; 3] {
+fn thread_fields(thread: &Thread, [comm, pid, prio]: [&'static str; 3]) -> [NamedValue; 3] {
     [
         (comm, FieldValue::Name(thread.name)),
         (pid, FieldValue::Int(thread.tid.into())),

@@ -207,9 +207,8 @@ impl Link {
         unknown: impl Fn(&str) -> E,
     ) -> Result<[Option<usize>; 2], E> {
         table.check()?;
-        let find = |name: &String| {
-            self.segment().find_device_or_group(name).ok_or_else(|| unknown(name))
-        };
+        let find =
+            |name: &String| self.segment().find_device_or_group(name).ok_or_else(|| unknown(name));
         let with = table.with.as_ref().map(find);
         Ok([table.device.as_ref().map(find).transpose()?, with.transpose()?])
     }

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use onbeat::campaign::CampaignEvent;
 use onbeat_lab::vm::{
-    Free, Guest, Initramfs, Job, Kernel, LabResults, Laboratory, LatencyTest, Matrix,
-    PathPart, Shard, Virtual, VmError, WorkDirectory, choose_accelerator,
+    Free, Guest, Initramfs, Job, Kernel, LabResults, Laboratory, LatencyTest, Matrix, PathPart,
+    Shard, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};
@@ -283,8 +283,7 @@ fn no_guest_outlives_a_starter_that_is_killed() {
         return start_and_wait(Path::new(&work));
     }
     let Some(lab) = TestLab::open() else { return };
-    let mut starter =
-        starter(&lab.work.path, "no_guest_outlives_a_starter_that_is_killed", "free");
+    let mut starter = starter(&lab.work.path, "no_guest_outlives_a_starter_that_is_killed", "free");
     let lines = BufReader::new(starter.stdout.take().expect("its output")).lines();
     let numbers = lines
         .map_while(Result::ok)

@@ -194,11 +194,8 @@ impl Sending {
         while !rest.is_empty() {
             let fits = &rest[..rest.len().min(room)];
             // The last piece of a long line has no other line behind it.
-            let end = if begins_line {
-                fits.iter().rposition(ends)
-            } else {
-                fits.iter().position(ends)
-            };
+            let end =
+                if begins_line { fits.iter().rposition(ends) } else { fits.iter().position(ends) };
             let (part, others) = rest.split_at(end.map_or(fits.len(), |end| end + 1));
             self.send_part(part, begins_line);
             self.line += part.iter().filter(|byte| **byte == b'\n').count() as u64;

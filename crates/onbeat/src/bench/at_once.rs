@@ -288,11 +288,8 @@ impl Together<'_> {
     fn open(&self, cpu: u32) -> Result<Run, RunError> {
         let cell = self.plan.cell(cpu);
         let path = self.dir.join(cell.file_name());
-        let header = Header {
-            cell: Some(cell),
-            limit: self.plan.limit,
-            ..self.plan.header(self.origin)
-        };
+        let header =
+            Header { cell: Some(cell), limit: self.plan.limit, ..self.plan.header(self.origin) };
         let destination = Destination { path: &path, header, origin: self.origin.at };
         let split = |recorder| Box::new(OneOfSeveral::new(recorder)) as Box<dyn SpikeExplainer>;
         Run::open_with(destination, self.setting(cpu), self.splits.as_ref().map(split))
