@@ -75,7 +75,7 @@ impl StudyBench<'_> {
 
     /// Measures on this machine, without a guest: the loop, then the application.
     pub(super) fn outside(&self, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
-        let scratch = new_directory(self.work.path(), PARTIAL)?;
+        let scratch = new_directory(&self.work.path, PARTIAL)?;
         let measured = self.outside_in(&scratch, load);
         let removed = fs::remove_dir_all(&scratch).map_err(StoreError::writing(&scratch));
         let outcome = measured?;

@@ -124,13 +124,8 @@ fn write(
     let part = path.with_extension("part");
     let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part)
         .map_err(Failure::from);
-<<<<<<< HEAD
     let moved =
         written.and_then(|_| Ok(fs::rename(&part, &path).map_err(Common::file("create", &path))?));
-=======
-    let moved = written
-        .and_then(|_| Ok(fs::rename(&part, &path).map_err(Common::file("create", &path))?));
->>>>>>> 87b6dccd (cli: import's last chain as rustfmt has it)
 
     if moved.is_err() {
         let _ = fs::remove_file(&part);

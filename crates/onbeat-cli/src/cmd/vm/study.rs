@@ -13,8 +13,7 @@ use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError,
-    choose_accelerator,
+    BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError, choose_accelerator,
 };
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};

@@ -216,7 +216,8 @@ fn work_that_ended_asleep_in_a_call_says_so_and_other_work_does_not() {
     (reading.prev, reading.next, reading.prev_syscall) = (LOOP, 7, Some(libc::SYS_pwrite64));
     world.on(0, 1895, 7, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1900, dd(), 0, looper());
-    let evidence = &world.explained().main().unwrap().evidence;
+    let explanation = world.explained();
+    let evidence = &explanation.main().unwrap().evidence;
     assert!(
         evidence.contains("it then slept in pwrite64, whose own time until then"),
         "{evidence}"
