@@ -82,7 +82,7 @@ pub(crate) fn header(cell: Option<Cell>) -> Header {
 }
 
 /// How `onbeat measure timer` records a run of this length.
-pub(crate) const fn recording(duration_ns: u64) -> Recording {
+pub(crate) fn recording(duration_ns: u64) -> Recording {
     Recording {
         period_ns: PERIOD_NS,
         work_ns: 0,
