@@ -36,6 +36,7 @@ pub struct Survey {
     pub lost: u64,
 }
 
+#[derive(Default)]
 struct Looking {
     collections: HashMap<u32, SeriesCollection>,
     known: BTreeMap<u32, ThreadFacts>,
@@ -75,14 +76,7 @@ pub fn survey_again(
     least_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Survey, WatchError> {
-    let mut looking = Looking {
-        collections: HashMap::new(),
-        known: BTreeMap::new(),
-        floods: HashMap::new(),
-        calls: HashMap::new(),
-        looks: 0,
-        lost: 0,
-    };
+    let mut looking = Looking::default();
     let from = Monotonic.now();
     looking.meet(pid);
     if looking.known.is_empty() {
