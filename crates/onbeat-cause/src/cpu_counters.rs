@@ -34,12 +34,6 @@ impl CpuCounters {
         Self { cpu, smi: smi_counter(Some(cpu)).map(|(file, _)| file) }
     }
 
-    /// Returns whether a hypervisor runs below this kernel.
-    #[must_use]
-    pub fn is_in_guest(&self) -> bool {
-        machine::is_guest()
-    }
-
     /// Reads all of them. Reading the register of system management interrupts interrupts the CPU.
     #[must_use]
     pub fn read(&self) -> CpuCounts {

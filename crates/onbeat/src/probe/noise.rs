@@ -94,6 +94,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
         cpu,
         threshold_ns,
         step_ns,
+        is_guest: machine::is_guest(),
         not_recorded: (!is_recorded).then(|| "--no-causes".to_owned()),
         ..NoiseAccount::default()
     };

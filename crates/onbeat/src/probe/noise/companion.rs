@@ -66,7 +66,7 @@ impl NoiseCompanion {
     ) -> Self {
         let counters = CpuCounters::of(account.cpu);
         Self {
-            account: NoiseAccount { is_guest: counters.is_in_guest(), ..account },
+            account,
             polling,
             followed: 0,
             flight: None,
