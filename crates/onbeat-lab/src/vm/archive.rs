@@ -24,7 +24,8 @@ use flate2::write::GzEncoder;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Archive {
-    entries: BTreeMap<String, ArchiveEntry>,
+    /// By path.
+    pub(super) entries: BTreeMap<String, ArchiveEntry>,
 }
 
 /// Bytes by gzip.
@@ -36,7 +37,7 @@ pub(super) fn gzipped(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum ArchiveEntry {
+pub(super) enum ArchiveEntry {
     Directory,
     File { permissions: u32, content: Vec<u8> },
 }
@@ -75,11 +76,6 @@ impl Archive {
     /// it.
     pub fn file(&mut self, path: &str, content: Vec<u8>) {
         self.add(path, ArchiveEntry::File { permissions: 0o644, content });
-    }
-
-    /// Paths of all entries, sorted.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.entries.keys().map(String::as_str)
     }
 
     fn add(&mut self, path: &str, entry: ArchiveEntry) {
@@ -198,8 +194,8 @@ mod tests {
     fn directories_stand_before_what_is_in_them() {
         let mut archive = Archive::new();
         archive.file("a/b/c", Vec::new());
-        assert_eq!(archive.paths().collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
+        assert_eq!(archive.entries.keys().collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
         archive.directory("a/b");
-        assert_eq!(archive.paths().count(), 3);
+        assert_eq!(archive.entries.len(), 3);
     }
 }

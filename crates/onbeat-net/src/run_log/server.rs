@@ -118,10 +118,8 @@ impl LogServer {
         let out = |source| LogServerError::Out { path: options.out.clone(), source };
         fs::create_dir_all(&options.out).map_err(out)?;
         let address = SocketAddr::new(options.bind, options.port);
-        let bound = UdpSocket::bind(address).and_then(|socket| {
-            socket.set_read_timeout(Some(LOOK_EVERY))?;
-            Ok(socket)
-        });
+        let timed = |socket: UdpSocket| socket.set_read_timeout(Some(LOOK_EVERY)).map(|()| socket);
+        let bound = UdpSocket::bind(address).and_then(timed);
         let socket = bound.map_err(|source| BindError { address, source })?;
         make_room(&socket, BUFFER_BYTES);
         Ok(Self { socket, options, counts: LogServerCounts::default() })
