@@ -121,7 +121,7 @@ impl Head {
 pub fn decode(message: &[u8]) -> Result<LogMessage<'_>, PacketError> {
     let (fields, rest) = packet::head::<LOG_HEADER_BYTES>(message, LOG_MAGIC, LOG_VERSION)?;
     packet::check_length(message, fields.u32(12))?;
-    let [_, kind, state, name] = fields.array(4);
+    let [_, kind, state, name] = fields.array::<4>(4);
     let session = fields.u32(8);
     let [number, second, third] = [16, 24, 32].map(|at| fields.u64(at));
     match kind {
