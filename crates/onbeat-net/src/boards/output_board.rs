@@ -72,7 +72,8 @@ pub struct OutputBoard {
     socket: UdpSocket,
     allow: Vec<AddressRange>,
     output: Output,
-    reader: PortCompanion,
+    /// Its thread ends with it.
+    _reader: PortCompanion,
     /// What the board has done so far.
     pub counts: BoardCounts,
 }
@@ -87,7 +88,7 @@ impl OutputBoard {
         let (output, mut reader) = PortCompanion::for_output(&options.output)?;
         reader.start()?;
         let counts = BoardCounts::default();
-        Ok(Self { socket, allow: options.allow.clone(), output, reader, counts })
+        Ok(Self { socket, allow: options.allow.clone(), output, _reader: reader, counts })
     }
 
     /// Returns its address.
@@ -119,11 +120,6 @@ impl OutputBoard {
             }
         }
         Ok(())
-    }
-
-    /// Ends the thread that reads a pipe.
-    pub fn close(mut self) {
-        let _ = self.reader.end();
     }
 
     fn take(&self, port: DatagramPort, datagram: Datagram, message: &mut [u8]) {

@@ -50,7 +50,6 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
 
     advise(Tone::Plain, &outcome(&board.counts));
     drop(ptp);
-    board.close();
     Ok(ExitVerdict::Pass)
 }
 
