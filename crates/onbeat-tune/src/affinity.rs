@@ -118,15 +118,8 @@ impl Affinities {
     ) -> Vec<(TaskId, PinOutcome)> {
         let mut kept = Vec::new();
         for (task, held) in self.held.iter().filter(|(_, held)| !held.follows) {
-            kept.push((
-                *task,
-                bring(
-                    host,
-                    *task,
-                    &held.shielded,
-                    &[&held.open, &cpus.online, &cpus.hk, &cpus.possible],
-                ),
-            ));
+            let ours = [&held.open, &cpus.online, &cpus.hk, &cpus.possible];
+            kept.push((*task, bring(host, *task, &held.shielded, &ours)));
         }
 
         self.drop_gone(&kept);
@@ -135,11 +128,7 @@ impl Affinities {
 
     /// Restores the mask of every pinned task, and all CPUs to tasks that inherited the shield's
     /// mask.
-    pub(super) fn widen(
-        &mut self,
-        host: &dyn HostFiles,
-        cpus: &CpuSplit,
-    ) -> Vec<(TaskId, PinOutcome)> {
+    pub(super) fn widen(&mut self, host: &dyn HostFiles, cpus: &CpuSplit) {
         let mut kept = Vec::new();
         for (task, held) in &self.held {
             let forgotten = [&cpus.online, &cpus.possible];
@@ -160,8 +149,6 @@ impl Affinities {
                 }
             }
         }
-
-        kept
     }
 
     /// Forgets tasks that have changed their mask themselves since: their choice is what they keep.
