@@ -12,19 +12,11 @@ use rustix::io::Errno;
 use super::change::Key;
 use super::host_files::HostFiles;
 
-/// What bounds the undo of a kind of setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bound {
-    /// It belongs to a task, which must be the user's.
-    OwnTask(i32),
-    /// The user's rights alone.
-    UsersRights,
-}
-
-/// Each kind is listed, so that a new one cannot be forgotten.
-const fn bound(key: &Key) -> Bound {
+/// The task that a setting belongs to, which must be the user's; the user's rights alone bound all
+/// others. Each kind is listed, so that a new one cannot be forgotten.
+const fn task_of(key: &Key) -> Option<i32> {
     match key {
-        Key::Affinity { task, .. } | Key::Task { task, .. } => Bound::OwnTask(task.tid),
+        Key::Affinity { task, .. } | Key::Task { task, .. } => Some(task.tid),
         Key::File { .. }
         | Key::Irq { .. }
         | Key::Born { .. }
@@ -35,7 +27,7 @@ const fn bound(key: &Key) -> Bound {
         | Key::Unit { .. }
         | Key::Holder { .. }
         | Key::Interface(_)
-        | Key::Register { .. } => Bound::UsersRights,
+        | Key::Register { .. } => None,
     }
 }
 
@@ -44,10 +36,10 @@ const fn bound(key: &Key) -> Bound {
 /// # Errors
 /// `EPERM` for another user's task, and those of the host when capabilities cannot be laid aside.
 pub(super) fn within<T>(host: &dyn HostFiles, key: &Key, act: impl FnOnce() -> T) -> io::Result<T> {
-    match bound(key) {
-        Bound::OwnTask(tid) if host.is_foreign(tid) => Err(Errno::PERM.into()),
-        Bound::OwnTask(_) => Ok(act()),
-        Bound::UsersRights => {
+    match task_of(key) {
+        Some(tid) if host.is_foreign(tid) => Err(Errno::PERM.into()),
+        Some(_) => Ok(act()),
+        None => {
             let mut act = Some(act);
             let mut result = None;
             host.without_capabilities(&mut || result = act.take().map(|act| act()))?;
