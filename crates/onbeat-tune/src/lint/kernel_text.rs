@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use super::LintSubject;
+use super::{LintSubject, settings};
 
 /// A stretch of a command line.
 #[derive(Clone, Debug)]
@@ -181,25 +181,7 @@ pub(super) fn is_build_variable(name: &str) -> bool {
         .iter()
         .find_map(|suffix| name.strip_suffix(suffix))
         .unwrap_or(name);
-    matches!(
-        name,
-        "APPEND"
-            | "CMDLINE"
-            | "CONFIG_CMDLINE"
-            | "KERNEL_CMDLINE"
-            | "KERNEL_BOOTARGS"
-            | "UBOOT_EXTLINUX_KERNEL_ARGS"
-            | "OSTREE_KERNEL_ARGS"
-            | "QB_KERNEL_CMDLINE_APPEND"
-            | "SYSLINUX_DEFAULT_CONSOLE"
-            | "LINUX_KERNEL_CMDLINE"
-            | "U_BOOT_PARAMETERS"
-            | "kernel_cmdline"
-            | "cmdline"
-            | "optargs"
-            | "bootargs"
-            | "extraargs"
-    )
+    settings::is_listed("build_variable", name)
 }
 
 /// An assignment: its name, and where the value begins.

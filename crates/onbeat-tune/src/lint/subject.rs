@@ -2,7 +2,7 @@
 
 use super::dictionary::dictionary;
 use super::kernel_text::{assignment, is_build_variable};
-use super::{LintError, LintSubject, containers, qemu_command};
+use super::{LintError, LintSubject, containers, qemu_command, settings};
 use crate::catalogue::survey::name_of;
 
 impl LintSubject {
@@ -89,35 +89,9 @@ fn by_contents(text: &str) -> Option<LintSubject> {
 fn by_shape(text: &str) -> Option<LintSubject> {
     let first = contents(text).next()?;
     if let Some(section) = first.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-        let is_unit = [
-            "Unit",
-            "Service",
-            "Container",
-            "Pod",
-            "Kube",
-            "Install",
-            "Slice",
-            "Socket",
-            "Timer",
-            "Mount",
-            "Swap",
-            "Scope",
-            "Manager",
-        ];
-        let is_tuned = [
-            "main",
-            "sysctl",
-            "sysfs",
-            "bootloader",
-            "cpu",
-            "vm",
-            "variables",
-            "scheduler",
-            "irqbalance",
-        ];
         return match section {
-            _ if is_unit.contains(&section) => Some(LintSubject::SystemdUnit),
-            _ if is_tuned.contains(&section) => Some(LintSubject::TunedProfile),
+            _ if settings::is_listed("unit_section", section) => Some(LintSubject::SystemdUnit),
+            _ if settings::is_listed("tuned_section", section) => Some(LintSubject::TunedProfile),
             "Match" | "Link" | "connection" | "ethtool" => Some(LintSubject::NetworkFile),
             _ => None,
         };
