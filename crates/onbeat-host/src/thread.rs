@@ -22,8 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use lockdown::{LockdownError, LoopPorts, lockdown};
 pub use memory::give_back_freed_memory;
 pub use privilege::Privilege;
-pub use scheduling::run_by_deadline;
-pub use scheduling::{AheadOfLoad, may_run_on, run_as_ordinary, stay_off_cpu};
+pub use scheduling::{AheadOfLoad, may_run_on, run_as_ordinary, run_by_deadline, stay_off_cpu};
 pub use shell::{shell_line, shell_word};
 pub use usage::{Usage, run_delay_ns};
 
