@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use onbeat_host::foreign::{Opening, TrustedOwner};
+use onbeat_host::foreign::{Opening, Refused, TrustedOwner, check_owner};
 use rustix::fs::OFlags;
 
 use super::error::{TuneError, journal_error};
@@ -18,8 +18,6 @@ const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;
 /// Longest journal that is read, in bytes; a bench of a day writes less than one MiB.
 const LONGEST: u64 = 64 << 20;
-/// Written by the group or by all.
-const BY_OTHERS: u32 = 0o022;
 
 /// Creates a directory with its parents, and checks that it is this user's.
 pub(super) fn make_directory(path: &Path) -> Result<(), TuneError> {
@@ -70,13 +68,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, TuneError> {
 }
 
 fn check(path: &Path, owner: u32, mode: u32) -> Result<(), TuneError> {
-    let user = rustix::process::geteuid().as_raw();
-    if owner != user {
-        return Err(TuneError::NotOwn { path: path.to_owned(), owner, user });
-    }
-    if mode & BY_OTHERS != 0 {
-        return Err(TuneError::OpenToOthers { path: path.to_owned(), mode: mode & 0o7777 });
-    }
-
-    Ok(())
+    check_owner(TrustedOwner::Own, owner, mode).map_err(|why| match why {
+        Refused::OtherOwner { owner, user } => {
+            TuneError::NotOwn { path: path.to_owned(), owner, user }
+        }
+        Refused::WritableByOthers { mode } => {
+            TuneError::OpenToOthers { path: path.to_owned(), mode }
+        }
+        other => journal_error("read", path, other.into()),
+    })
 }
