@@ -235,26 +235,19 @@ fn in_brief(text: &str) -> String {
 /// What the words ask for, and the words as clap reads them: `onbeat help bench` is `onbeat bench
 /// --help`.
 pub(crate) fn asked(words: Vec<OsString>) -> (Extent, Vec<OsString>) {
-    let own = words.iter().take_while(|word| *word != "--");
-    let extent = match own.into_iter().any(|word| word == "--help-all") {
-        true => Extent::All,
-        false => Extent::Common,
-    };
-    let is_help = words.get(1).is_some_and(|word| word == "help");
-    let path = words.get(2..).unwrap_or_default();
-    if is_help && !is_path(path) {
-        // clap's own help, or its error.
-        let known = words.into_iter().filter(|word| word != "--help-all");
-        return (extent, known.collect());
-    }
-    if !is_help {
+    let mut own = words.iter().take_while(|word| *word != "--");
+    let asks_all = own.any(|word| word == "--help-all");
+    let extent = if asks_all { Extent::All } else { Extent::Common };
+    let [first, help, path @ ..] = words.as_slice() else { return (extent, words) };
+    if help != "help" {
         return (extent, words);
     }
-
-    let first = words.first().cloned().unwrap_or_default();
+    if !is_path(path) {
+        // clap's own help, or its error.
+        return (extent, words.into_iter().filter(|word| word != "--help-all").collect());
+    }
     let asks = OsString::from("--help");
-    let all = [first].into_iter().chain(path.iter().cloned()).chain([asks]).collect();
-    (extent, all)
+    (extent, [first].into_iter().chain(path).cloned().chain([asks]).collect())
 }
 
 /// Whether these are names of commands, one below the other, whose help is onbeat's own.

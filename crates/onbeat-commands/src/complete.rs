@@ -168,19 +168,13 @@ pub fn robot_files(typed: &OsStr) -> Vec<CompletionCandidate> {
 pub fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
     run_directories(Path::new(""), SEARCH_DEPTH, &mut found);
-    let typed_text = typed.to_string_lossy();
-    let mut matching: Vec<String> = found
-        .into_iter()
-        .filter(|path| path.starts_with(typed_text.as_ref()) || typed_text.is_empty())
-        .collect();
+    found.retain(|path| path.starts_with(typed.to_string_lossy().as_ref()));
     // Runs are named after their start: the newest first, `latest` before all of them.
-    matching.sort_by(|a, b| b.cmp(a));
-
-    if !matching.is_empty() {
-        return matching.iter().map(CompletionCandidate::new).collect();
+    found.sort_by(|a, b| b.cmp(a));
+    if found.is_empty() {
+        return PathCompleter::any().complete(typed);
     }
-
-    PathCompleter::any().complete(typed)
+    found.iter().map(CompletionCandidate::new).collect()
 }
 
 /// Collects directories with run files, `directory` and `levels` below it.

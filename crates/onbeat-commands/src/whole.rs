@@ -134,36 +134,28 @@ impl<'p> TemporaryFile<'p> {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    fn fill(mut self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
+    fn fill(self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
         let written = self
             .file
             .try_clone()
             .and_then(|file| filled(file, fill))
             .and_then(|file| file.sync_all());
-        match written {
-            Ok(()) => Ok(self),
-            Err(why) => {
-                self.remove();
-                Err(why)
-            }
+        if written.is_err() {
+            self.remove();
         }
+        written.map(|()| self)
     }
 
     fn move_to_place(mut self) -> io::Result<()> {
-        match renameat(&self.directory, &self.own, &self.directory, self.name) {
-            Ok(()) => Ok(()),
+        let moved = match renameat(&self.directory, &self.own, &self.directory, self.name) {
+            Ok(()) => return Ok(()),
             // A file that is a mount of its own, as in a container, can be written but not
             // replaced.
-            Err(Errno::BUSY | Errno::XDEV) => {
-                let copied = self.copy_into_place();
-                self.remove();
-                copied
-            }
-            Err(why) => {
-                self.remove();
-                Err(why.into())
-            }
-        }
+            Err(Errno::BUSY | Errno::XDEV) => self.copy_into_place(),
+            Err(why) => Err(why.into()),
+        };
+        self.remove();
+        moved
     }
 
     fn copy_into_place(&mut self) -> io::Result<()> {
@@ -175,7 +167,7 @@ impl<'p> TemporaryFile<'p> {
         io::copy(&mut self.file, &mut into).map(|_| ())
     }
 
-    fn remove(&mut self) {
+    fn remove(&self) {
         // A temporary file that cannot be removed has the number of a process that has ended in its
         // name.
         let _ = unlinkat(&self.directory, &self.own, AtFlags::empty());

@@ -104,10 +104,7 @@ fn add_rendered(
     render(&mut part)?;
     let text = String::from_utf8_lossy(&part);
     let own = text.lines().filter(|line| !line.contains(".ds Aq"));
-    own.for_each(|line| {
-        page.extend_from_slice(line.as_bytes());
-        page.push(b'\n');
-    });
+    own.for_each(|line| page.extend_from_slice(format!("{line}\n").as_bytes()));
     Ok(())
 }
 
@@ -130,11 +127,8 @@ fn sections(text: &str) -> Vec<Section> {
 }
 
 fn write_section(page: &mut Vec<u8>, section: &Section) {
-    let mut text = format!(".SH {}\n.nf\n", quoted(&section.heading));
-    for line in &section.lines {
-        let _ = writeln!(text, "{}", escaped(line));
-    }
-    text.push_str(".fi\n");
+    let lines: String = section.lines.iter().map(|line| escaped(line) + "\n").collect();
+    let text = format!(".SH {}\n.nf\n{lines}.fi\n", quoted(&section.heading));
     page.extend_from_slice(text.as_bytes());
 }
 
