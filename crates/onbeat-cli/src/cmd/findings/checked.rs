@@ -168,7 +168,7 @@ pub(crate) fn sort(tunings: &mut [CheckedTuning]) {
 }
 
 /// Findings counted by verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct VerdictCounts {
     pub(crate) bad: usize,
     pub(crate) unknown: usize,
@@ -178,16 +178,8 @@ pub(crate) struct VerdictCounts {
 
 impl VerdictCounts {
     pub(crate) fn from_tunings(tunings: &[CheckedTuning]) -> Self {
-        let mut counts = Self::default();
-        for tuning in tunings {
-            *match tuning.finding.verdict {
-                CheckVerdict::Bad => &mut counts.bad,
-                CheckVerdict::Unknown(_) => &mut counts.unknown,
-                CheckVerdict::Good => &mut counts.good,
-                CheckVerdict::NotApplicable(_) => &mut counts.not_applicable,
-            } += 1;
-        }
-        counts
+        let of = |rank| tunings.iter().filter(|tuning| tuning.rank() == rank).count();
+        Self { bad: of(0), unknown: of(1), good: of(2), not_applicable: of(3) }
     }
 }
 

@@ -28,11 +28,8 @@ use crate::cmd::gate::options::GateOptions;
 use crate::term::{Tone, say, say_wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
-    options
-        .runs
-        .iter()
-        .chain(&options.baseline)
-        .try_for_each(|run| check_not_own_file(run, &options.junit))?;
+    let mut runs = options.runs.iter().chain(&options.baseline);
+    runs.try_for_each(|run| check_not_own_file(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
     if options.json && junit.is_on_standard_output() {
         return Err(Common::TwoDocuments.into());
@@ -102,13 +99,9 @@ pub(crate) fn not_understood(why: &str) {
         return;
     }
 
-    let behind = words.iter().skip_while(|word| *word != JUNIT).nth(1).cloned();
-    let joined = words.iter().find_map(|word| {
-        Some(
-            OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?)
-                .to_owned(),
-        )
-    });
+    let behind = words.iter().skip_while(|word| *word != "--junit").nth(1).cloned();
+    let joined = words.iter().find_map(|word| word.as_bytes().strip_prefix(b"--junit="));
+    let joined = joined.map(|to| OsStr::from_bytes(to).to_owned());
     // An invalid command line may name any file there; only what looks like a result is replaced.
     let may_replace = |to: &PathBuf| match foreign::read(to, foreign::MOST_BYTES_BY_HAND) {
         Ok(bytes) => {
@@ -123,8 +116,6 @@ pub(crate) fn not_understood(why: &str) {
     let _ = whole::write(&to, junit(&cannot_run(first), 0.0).as_bytes());
 }
 
-const JUNIT: &str = "--junit";
-
 /// Returns the gate, and the length of its run in seconds.
 fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let limit = limit(options);
@@ -138,10 +129,8 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
         return watch::watched(options, path, limit);
     }
 
-    let sides: Vec<&[PathBuf]> = [options.runs.as_slice(), &options.baseline]
-        .into_iter()
-        .filter(|side| !side.is_empty())
-        .collect();
+    let sides = [options.runs.as_slice(), &options.baseline].into_iter();
+    let sides: Vec<&[PathBuf]> = sides.filter(|side| !side.is_empty()).collect();
     let names = side_names(&sides);
     let runs = options.runs.iter().map(|path| runs::judged(path, limit));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
@@ -150,8 +139,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
         elapsed_s += summary.elapsed_s;
         let cells = chosen(options, &names[0], summary)?;
         let most = options.limit_on.iter();
-        checks
-            .extend(limit.map(|limit| limit_checks(&names[0], &cells, limit)).unwrap_or_default());
+        checks.extend(limit.iter().flat_map(|limit| limit_checks(&names[0], &cells, *limit)));
         rest.extend(most.flat_map(|most| alarm_checks(&names[0], &cells, *most)));
         rest.extend(cut_off(&names[0], &cells));
     }

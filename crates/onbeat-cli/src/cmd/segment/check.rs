@@ -151,15 +151,12 @@ fn bytes(esi: &EsiDevice, direction: usize) -> usize {
 fn described(esi: &EsiDevice) -> String {
     let mut words = Vec::new();
     for (number, channel) in esi.sync_managers.iter().enumerate() {
-        let usage = match channel.usage {
-            1 | 2 => "mail",
-            3 => "out",
-            4 => "in",
-            _ => "not used",
-        };
+        let length = channel.length;
         words.push(match channel.usage {
-            1..=4 => format!("{number}: {} {usage}", channel.length),
-            _ => format!("{number}: {usage}"),
+            1 | 2 => format!("{number}: {length} mail"),
+            3 => format!("{number}: {length} out"),
+            4 => format!("{number}: {length} in"),
+            _ => format!("{number}: not used"),
         });
     }
 

@@ -27,36 +27,25 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
 
     let mut findings = check(&tree, &setup);
     if let Some(load) = run.as_ref().and_then(|run| run.load.as_ref()) {
-        findings
-            .iter_mut()
-            .filter(|finding| finding.id == "proc.load")
-            .for_each(|finding| load.judge(finding));
+        findings.iter_mut().filter(|of| of.id == "proc.load").for_each(|of| load.judge(of));
     }
-    let watched = options
-        .evidence
-        .map(|duration_ns| evidence::watch(&setup, duration_ns, options.query.json))
-        .transpose()?;
+    let watch = |duration_ns| evidence::watch(&setup, duration_ns, options.query.json);
+    let watched = options.evidence.map(watch).transpose()?;
     let of_run = run.as_ref().and_then(|run| run.causes.as_ref());
     let causes = of_run.or(watched.as_ref().and_then(|watched| watched.causes.as_ref()));
     let mut tunings = checked_tunings(findings, &setup, causes, watched.as_ref());
-    if options.query.from.is_none() {
+    let is_here = options.query.from.is_none();
+    if is_here {
         add_remembered(&mut tunings);
     }
     if !options.ids.is_empty() {
-        let named: Vec<&str> = options
-            .ids
-            .iter()
-            .flat_map(|id| catalogue().resolve(id))
-            .map(|of| of.id.as_str())
-            .collect();
+        let named = options.ids.iter().flat_map(|id| catalogue().resolve(id));
+        let named: Vec<&str> = named.map(|of| of.id.as_str()).collect();
         tunings.retain(|one| named.contains(&one.record.id.as_str()));
     }
 
     if options.query.json {
-        say(
-            Tone::Plain,
-            &checked::json(&setup, options.query.from.is_none(), watched.as_ref(), &tunings)?,
-        );
+        say(Tone::Plain, &checked::json(&setup, is_here, watched.as_ref(), &tunings)?);
     } else if options.ids.is_empty() {
         print_check(options, because.as_deref(), &setup, watched.as_ref(), &tunings);
     } else {
@@ -86,10 +75,8 @@ fn checked_loop(
             advise(Tone::Careful, &words);
             return Ok(checked.clone());
         };
-        return Ok(CheckedLoopOptions {
-            task: Some(TaskWord::Thread(thread.id.tid)),
-            ..checked.clone()
-        });
+        let task = Some(TaskWord::Thread(thread.id.tid));
+        return Ok(CheckedLoopOptions { task, ..checked.clone() });
     }
     running::resolved(checked, Looked { from, json })
 }
