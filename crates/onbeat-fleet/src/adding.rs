@@ -10,9 +10,10 @@ use clap::Args;
 use onbeat_fleet::rows::{Naming, RunRows};
 use onbeat_fleet::store::{Added, DataSet};
 use onbeat_fleet::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
+use onbeat_host::program::asked_to_end_once;
 use onbeat_report::units::counted;
 
-use crate::{Failure, advise, interruption, say};
+use crate::{Failure, advise, say};
 
 /// Each thread holds the rows of a run, and waits for the disk half of the time.
 const MOST_THREADS: usize = 8;
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &AddOptions) -> Result<(), Failure> {
     let Some(to) = options.to.as_ref().filter(|_| !options.dry_run) else {
         return show(&options.runs, &naming);
     };
-    let stop = interruption()?;
+    let stop = asked_to_end_once().map_err(Failure::Signals)?;
     let runs = distinct(&options.runs);
     let fleet = DataSet::open_or_create(to)?;
     let done = Mutex::new(Account::default());
@@ -107,12 +108,8 @@ impl Account {
         let mut parts = vec![format!("{} new", self.new)];
         let further =
             [(self.replaced, "replaced"), (self.there, "there already"), (self.failed, "failed")];
-        parts.extend(
-            further
-                .iter()
-                .filter(|(runs, _)| *runs > 0)
-                .map(|(runs, what)| format!("{runs} {what}")),
-        );
+        let further = further.iter().filter(|(runs, _)| *runs > 0);
+        parts.extend(further.map(|(runs, what)| format!("{runs} {what}")));
         let invalid = match self.invalid_cells {
             0 => String::new(),
             cells => format!("; {cells} cells are not valid measurements and count in no question"),

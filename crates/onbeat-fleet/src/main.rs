@@ -9,17 +9,15 @@ mod adding;
 mod questions;
 
 use std::io::{self, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use onbeat_fleet::buckets::{self, BucketsError};
 use onbeat_fleet::pack;
 use onbeat_fleet::rows::RowsError;
 use onbeat_fleet::store::{DataSet, StoreError};
-use onbeat_host::program::{advise, asked_to_end_once, say, survive_file_limit, unwritten};
+use onbeat_host::program::{advise, say, survive_file_limit, unwritten};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat fleet add onbeat-runs/latest --to /srv/fleet
@@ -47,7 +45,11 @@ enum Command {
     /// Add runs to a data set
     Add(adding::AddOptions),
     /// Make few files of many, day by day
-    Pack(PackOptions),
+    Pack {
+        /// Directory of the data set
+        #[arg(value_name = "DIR")]
+        fleet: PathBuf,
+    },
     /// List machines by their tail, the worst first
     Worst(questions::Words),
     /// Determine the share of machines that hold a limit
@@ -66,20 +68,10 @@ enum Command {
     Report(questions::Words),
     /// Write every bucket of every interval of a run to standard output, for `onbeat export --parquet`
     #[command(hide = true)]
-    Buckets(BucketsOptions),
-}
-
-#[derive(Debug, Args)]
-struct PackOptions {
-    /// Directory of the data set
-    #[arg(value_name = "DIR")]
-    fleet: PathBuf,
-}
-
-#[derive(Debug, Args)]
-struct BucketsOptions {
-    /// Run directory, or one run file
-    run: PathBuf,
+    Buckets {
+        /// Run directory, or one run file
+        run: PathBuf,
+    },
 }
 
 /// Why the program ends with exit status 2.
@@ -109,7 +101,8 @@ enum Failure {
 
 fn main() -> ExitCode {
     survive_file_limit();
-    match run(Cli::parse().command).and_then(|()| all_written()) {
+    let written = || unwritten().map_or(Ok(()), |why| Err(Failure::Output(why)));
+    match run(Cli::parse().command).and_then(|()| written()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             advise(&format!("error: {why}"));
@@ -121,11 +114,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     let (question, words) = match command {
         Command::Add(options) => return adding::run(&options),
-        Command::Pack(options) => return pack_all(&options),
-        Command::Buckets(options) => {
-            buckets::write(&options.run, stdout())?;
-            return Ok(());
-        }
+        Command::Pack { fleet } => return pack_all(&fleet),
+        Command::Buckets { run } => return Ok(buckets::write(&run, stdout()).map(|_| ())?),
         Command::Worst(words) => ("worst", words),
         Command::Gate(words) => ("gate", words),
         Command::Compare(words) => ("compare", words),
@@ -138,8 +128,8 @@ fn run(command: Command) -> Result<(), Failure> {
     Err(questions::ask(question, &words))
 }
 
-fn pack_all(options: &PackOptions) -> Result<(), Failure> {
-    let packed = pack::pack(&DataSet::open(&options.fleet)?)?;
+fn pack_all(fleet: &Path) -> Result<(), Failure> {
+    let packed = pack::pack(&DataSet::open(fleet)?)?;
     say(&format!(
         "packed {} runs of {} days; {} small files removed",
         packed.runs, packed.days, packed.files
@@ -151,13 +141,4 @@ fn pack_all(options: &PackOptions) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Whether all results were written.
-fn all_written() -> Result<(), Failure> {
-    unwritten().map_or(Ok(()), |why| Err(Failure::Output(why)))
-}
-
-fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    asked_to_end_once().map_err(Failure::Signals)
 }

@@ -55,9 +55,8 @@ pub(crate) fn summary(
 
     if extent.full {
         full_tables(summary);
-    } else {
-        short_tables(summary);
     }
+    short_tables(summary);
 
     if extent.concludes {
         sections(summary);
@@ -145,11 +144,8 @@ fn short_tables(summary: &Summary) {
     }
     let noises = summary.cells.iter().filter_map(|cell| cell.noise.as_ref());
     noises.filter_map(|account| noise::table(account, letters())).for_each(|of| table(&of));
-    summary
-        .cells
-        .iter()
-        .filter_map(|cell| probes::by_second(cell, letters()))
-        .for_each(|seconds| table(&seconds));
+    let seconds = summary.cells.iter().filter_map(|cell| probes::by_second(cell, letters()));
+    seconds.for_each(|of| table(&of));
     let limit = tables::limit(summary, letters());
     // For one cell the sentence is enough.
     limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
@@ -216,7 +212,6 @@ fn full_tables(summary: &Summary) {
             table(&tables::by_tuning_of(summary, load, Series::WakeupLatency, letters()));
         }
     }
-    short_tables(summary);
 }
 
 pub(crate) fn table(table: &Table) {

@@ -266,13 +266,8 @@ fn write_page(
     }
 
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
-    summary.loads = summary
-        .cells
-        .iter()
-        .map(|cell| cell.load.clone())
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
+    let loads: BTreeSet<_> = summary.cells.iter().map(|cell| cell.load.clone()).collect();
+    summary.loads = loads.into_iter().collect();
     let html = runs::page_of(&ComparisonPage { summary, comparison: printed }, &files)?;
     Ok(whole::write(to, html.as_bytes())?)
 }

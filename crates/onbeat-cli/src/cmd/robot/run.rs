@@ -39,31 +39,26 @@ const REPLY_WITHIN: u64 = 2;
 
 pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
-    load::check_load_directory(
-        std::slice::from_ref(&options.load),
-        options.load_dir.as_deref(),
-        "--load-dir",
-    )?;
-    if options.looping.period > LONGEST_PERIOD_NS {
-        return Err(
-            RobotFailure::LongPeriod { period_s: options.looping.period as f64 / 1e9 }.into()
-        );
+    let loads = std::slice::from_ref(&options.load);
+    load::check_load_directory(loads, options.load_dir.as_deref(), "--load-dir")?;
+    let period_ns = options.looping.period;
+    if period_ns > LONGEST_PERIOD_NS {
+        return Err(RobotFailure::LongPeriod { period_s: period_ns as f64 / 1e9 }.into());
     }
 
-    let file = RobotFile::read(&options.file, options.looping.period)?;
-    let of_period = file.layout.other_interpolation(options.looping.period);
+    let file = RobotFile::read(&options.file, period_ns)?;
+    let of_period = file.layout.other_interpolation(period_ns);
     warn(file.description.warnings().into_iter().chain(of_period));
     let of_file = || TrajectoryWord::of_robot(&file.robot).map_err(AssemblyError::Word);
     let word = options.trajectory.clone().map_or_else(of_file, Ok)?;
     let name = view::shared_name(options);
     let group = options.group.as_deref().map(group_id).transpose()?;
-    let period_ns = options.looping.period;
     let shared = SharedRobot::create(name.as_deref(), &file, &word, group, period_ns)?;
     let tuning = run_tuning::resolved(&TunedLoop {
         tuning: options.tuning.as_ref(),
         cpu: options.cpu,
         priority: options.priority,
-        period_ns: options.looping.period,
+        period_ns,
     })?;
     let typed = word.to_string();
     let goals = (word == TrajectoryWord::Goal).then(|| typed_goals::follow(&file.robot));

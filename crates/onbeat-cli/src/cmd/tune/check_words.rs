@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onbeat_host::power;
 use onbeat_report::table::{Column, Row, Table};
-use onbeat_report::units::{Letters, count, listed, percent, time, time_ns};
+use onbeat_report::units::{Letters, count, counted, listed, percent, time, time_ns};
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;
@@ -119,12 +119,8 @@ fn without_places(current: &str) -> String {
     let mut values: Vec<&str> = Vec::new();
     let mut places = 0;
     for part in current.split("; ") {
-        let more = part
-            .strip_prefix("and ")
-            .and_then(|rest| rest.strip_suffix(" more"))
-            .and_then(|n| n.parse().ok());
-        if let Some(more) = more {
-            let more: usize = more;
+        let more = part.strip_prefix("and ").and_then(|rest| rest.strip_suffix(" more"));
+        if let Some(more) = more.and_then(|n| n.parse::<usize>().ok()) {
             places += more;
             continue;
         }
@@ -196,10 +192,7 @@ pub(crate) fn verdict(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Let
         0 => "known from other machines, not measured here".to_owned(),
         here => format!("{} measured here, the others known from elsewhere", count(here as u64)),
     };
-    let settings = |number: usize| match number {
-        1 => "1 setting".to_owned(),
-        number => format!("{} settings", count(number as u64)),
-    };
+    let settings = |number: usize| counted(number as u64, "setting");
 
     match bad().count() {
         0 => format!("no known setting of this machine delays a loop {of}"),

@@ -129,15 +129,7 @@ impl SentRun {
 }
 
 /// The run that a server shows.
-pub(super) struct RunSource {
-    feed: Arc<Feed>,
-}
-
-impl RunSource {
-    pub(super) const fn of(feed: Arc<Feed>) -> Self {
-        Self { feed }
-    }
-}
+pub(super) struct RunSource(pub(super) Arc<Feed>);
 
 impl ViewSource for RunSource {
     type Pending = SentRun;
@@ -151,7 +143,7 @@ impl ViewSource for RunSource {
         following: &mut dyn Iterator<Item = &mut SentRun>,
         _account: &mut LiveViewAccount,
     ) {
-        let mut text = self.feed.text();
+        let mut text = self.0.text();
         (text.is_followed, text.is_behind) = (false, false);
         for sent in following {
             let is_behind = sent.is_behind(&text);
@@ -161,7 +153,7 @@ impl ViewSource for RunSource {
     }
 
     fn write(&mut self, sent: &mut SentRun, _round: u64, out: &mut String) -> u64 {
-        let feed = self.feed.text();
+        let feed = self.0.text();
         sent.bytes.resize(feed.files.len(), 0);
         let mut room = ROUND_BYTES;
         let mut events = 0;
@@ -212,7 +204,7 @@ mod tests {
         let file = dir.path().join("a.onbeat.hlog");
         let all = "#[onbeat: {\"run\":{}}]\n1,2,3,A\n#[onbeat: {\"window\":{}}]\n4,5,6,B\n";
         let feed = Arc::new(Feed::default());
-        let mut source = RunSource::of(Arc::clone(&feed));
+        let mut source = RunSource(Arc::clone(&feed));
         let mut sent = SentRun::default();
         let mut got = String::new();
         for end in 0..=all.len() {
@@ -235,7 +227,7 @@ mod tests {
         let line = format!("{}\n", "x".repeat(99));
         feed.text().add("f", line.repeat(5_000).as_bytes());
         feed.show("{}".to_owned());
-        let mut source = RunSource::of(Arc::clone(&feed));
+        let mut source = RunSource(Arc::clone(&feed));
         let mut sent = SentRun::default();
         let mut rounds = 0;
         while sent.is_behind(&feed.text()) {

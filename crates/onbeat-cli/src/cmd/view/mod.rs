@@ -75,7 +75,7 @@ pub(crate) fn run(options: &ViewOptions) -> Result<ExitVerdict, Failure> {
         avoid_cpu: options.avoid_cpu,
         limits: ViewLimits::for_browsers(options.browsers.into()),
     };
-    let server = PageServer::open(plan, RunSource::of(Arc::clone(&feed)))?;
+    let server = PageServer::open(plan, RunSource(Arc::clone(&feed)))?;
     advise(Tone::Plain, &format!("live view: {}", server.address()));
     follow(&path, &feed, &server, &interruptions)?;
     advise(Tone::Faint, &view_sentence(&server.finish()));
