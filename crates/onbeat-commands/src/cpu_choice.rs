@@ -24,10 +24,7 @@ impl FromStr for CpuChoice {
         match text.trim() {
             "all" => Ok(Self::All),
             "" => Err("no CPU is listed; write 1-3, 0,2 or all".to_owned()),
-            list => list
-                .parse()
-                .map(Self::Listed)
-                .map_err(|why: onbeat_tune::CpuListError| format!("{why}, or all")),
+            it => it.parse::<CpuList>().map(Self::Listed).map_err(|why| format!("{why}, or all")),
         }
     }
 }
@@ -48,9 +45,8 @@ impl MachineCpus<'_> {
     }
 
     pub fn chosen(&self, choice: &CpuChoice) -> Result<Vec<u32>, CpusFailure> {
-        let allowed = || self.usable();
         let CpuChoice::Listed(list) = choice else {
-            let all: Vec<u32> = allowed().iter().collect();
+            let all: Vec<u32> = self.usable().iter().collect();
             return if all.is_empty() { Err(CpusFailure::NoneAllowed) } else { Ok(all) };
         };
 
@@ -62,7 +58,7 @@ impl MachineCpus<'_> {
             return Err(CpusFailure::Offline { cpus, online: self.online.to_string() });
         }
         if let Some(cpus) = listed(list.iter().filter(|cpu| !(self.may_use)(*cpu)).collect()) {
-            return Err(CpusFailure::NotAllowed { cpus, allowed: allowed().to_string() });
+            return Err(CpusFailure::NotAllowed { cpus, allowed: self.usable().to_string() });
         }
         Ok(list.iter().collect())
     }

@@ -29,11 +29,9 @@ pub(crate) fn drawn(
             Upstream::Device(device, port) if usize::from(*device) == place => Some(*port),
             _ => None,
         };
-        let branches: Vec<(u8, usize)> = before
-            .iter()
-            .enumerate()
-            .filter_map(|(other, upstream)| Some((behind(upstream)?, other)))
-            .collect();
+        let branches = before.iter().enumerate();
+        let branches: Vec<(u8, usize)> =
+            branches.filter_map(|(other, upstream)| Some((behind(upstream)?, other))).collect();
         if let [(_, next)] = branches[..] {
             pending.push((under.clone(), under, next));
             continue;

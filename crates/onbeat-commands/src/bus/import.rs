@@ -113,25 +113,19 @@ fn write_both(files: [(&PathBuf, &String); 2], may_replace: bool) -> Result<(), 
         name.push(".new");
         path.with_file_name(name)
     };
-    let undo = || {
+    let named = |path: &Path, done: io::Result<()>| {
+        done.map_err(|source| BusFailure::File { path: path.to_owned(), source })
+    };
+    let write = |(path, text): (&PathBuf, &String)| named(path, write_new(&beside(path), text));
+    let place = |(path, _): (&PathBuf, &String)| named(path, fs::rename(beside(path), path));
+    let written = files.into_iter().try_for_each(write);
+    let written = written.and_then(|()| files.into_iter().try_for_each(place));
+    if written.is_err() {
         for (path, _) in files {
             let _ = fs::remove_file(beside(path));
         }
-    };
-    for (path, text) in files {
-        let written = write_new(&beside(path), text);
-        if let Err(source) = written {
-            undo();
-            return Err(BusFailure::File { path: path.clone(), source });
-        }
     }
-    for (path, _) in files {
-        if let Err(source) = fs::rename(beside(path), path) {
-            undo();
-            return Err(BusFailure::File { path: path.clone(), source });
-        }
-    }
-    Ok(())
+    written
 }
 
 fn write_new(path: &Path, text: &str) -> io::Result<()> {

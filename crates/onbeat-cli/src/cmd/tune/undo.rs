@@ -63,10 +63,8 @@ fn print(repaired: &[Repaired]) {
 }
 
 fn sentences(repaired: &Repaired) -> Vec<(Tone, String)> {
-    let who = repaired
-        .head
-        .as_ref()
-        .map_or_else(|| "an unknown command".to_owned(), record::command_and_time);
+    let who = repaired.head.as_ref().map(record::command_and_time);
+    let who = who.unwrap_or_else(|| "an unknown command".to_owned());
     let mut sentences = match &repaired.ending {
         Ending::Undone(undone) => sentences_of_undone(&who, undone),
         Ending::EarlierBoot => vec![(
