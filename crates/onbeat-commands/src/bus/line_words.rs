@@ -16,17 +16,14 @@ use crate::failure::bus::BusFailure;
 pub(crate) const SIMULATED: &str = "simulated";
 
 /// A network interface, or the simulated humanoid in this process.
-pub(crate) enum LineWire {
-    Packets(Box<Packets>),
-    Simulated(Box<InProcess<Monotonic>>),
-}
+pub(crate) struct LineWire(Box<dyn Wire>);
 
 impl LineWire {
     /// Opens an interface on which no bus of onbeat runs.
     pub(crate) fn open(interface: &str) -> Result<Self, Failure> {
         if interface == SIMULATED {
             let link = Link::from_toml(Segment::HUMANOID)?;
-            return Ok(Self::Simulated(Box::new(InProcess::on_clock(link, Monotonic))));
+            return Ok(Self(Box::new(InProcess::on_clock(link, Monotonic))));
         }
 
         let opened = Interface::open(interface)?;
@@ -35,44 +32,29 @@ impl LineWire {
             return Err(BusError::RunningLine(running).into());
         }
         drop(opened);
-        Ok(Self::Packets(Box::new(Packets::open(interface)?)))
+        Ok(Self(Box::new(Packets::open(interface)?)))
     }
 }
 
 impl Wire for LineWire {
     fn send(&mut self, frame: &[u8]) {
-        match self {
-            Self::Packets(wire) => wire.send(frame),
-            Self::Simulated(wire) => wire.send(frame),
-        }
+        self.0.send(frame);
     }
 
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
-        match self {
-            Self::Packets(wire) => wire.receive(buffer, until),
-            Self::Simulated(wire) => wire.receive(buffer, until),
-        }
+        self.0.receive(buffer, until)
     }
 
     fn now(&self) -> Instant {
-        match self {
-            Self::Packets(wire) => wire.now(),
-            Self::Simulated(wire) => wire.now(),
-        }
+        self.0.now()
     }
 
     fn rest(&mut self) {
-        match self {
-            Self::Packets(wire) => wire.rest(),
-            Self::Simulated(wire) => wire.rest(),
-        }
+        self.0.rest();
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        match self {
-            Self::Packets(wire) => wire.trouble(),
-            Self::Simulated(wire) => wire.trouble(),
-        }
+        self.0.trouble()
     }
 }
 
@@ -192,11 +174,8 @@ pub(crate) fn value_word(number: u16, bytes: &[u8]) -> String {
 /// Returns the mailbox protocols of an EEPROM.
 pub(crate) fn protocol_words(protocols: u16) -> String {
     let names = ["AoE", "EoE", "CoE", "FoE", "SoE", "VoE"];
-    let listed: Vec<&str> = (0..)
-        .zip(names)
-        .filter(|(bit, _)| protocols >> bit & 1 != 0)
-        .map(|(_, name)| name)
-        .collect();
+    let listed = (0..).zip(names).filter(|(bit, _)| protocols >> bit & 1 != 0);
+    let listed: Vec<&str> = listed.map(|(_, name)| name).collect();
     if listed.is_empty() { "none".to_owned() } else { listed.join(", ") }
 }
 
