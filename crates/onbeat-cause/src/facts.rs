@@ -23,7 +23,8 @@ pub struct SpikeFacts {
     /// timer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relative: bool,
-    /// End of the previous cycle, if known.
+    /// When the loop began to wait, if known: what ran of it later is its wake-up. `None` also where
+    /// it did not sleep.
     #[serde(skip)]
     pub entered_sleep: Option<Instant>,
     /// `s_k`, the first instant after the wait.
@@ -163,8 +164,7 @@ impl SpikeFacts {
     /// Returns the time span for which events are needed.
     #[must_use]
     pub fn span(&self) -> Range<Instant> {
-        let from = self.entered_sleep.map_or(self.expiry, |entered| entered.min(self.expiry));
-        from..self.end
+        self.expiry..self.end
     }
 }
 

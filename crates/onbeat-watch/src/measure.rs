@@ -657,6 +657,7 @@ impl<'m> Measuring<'m> {
             cpu: thread.bound_cpu().or(Some(cycle.cpu)),
             prio,
             waits_in: self.own_waits.usual(),
+            entered_sleep: cycle.entered_sleep,
             ..SpikeFacts::from_sample(&cycle.sample, 0, work_ns)
         };
         if let Some(explanation) = self.follows.explained(&cycle.sample) {

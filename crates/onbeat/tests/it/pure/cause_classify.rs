@@ -59,6 +59,23 @@ fn the_timer_of_a_relative_sleep_is_found_although_it_ends_slightly_later() {
 }
 
 #[test]
+fn what_a_loop_without_a_timer_runs_after_it_slept_is_its_wake_up() {
+    let woken = |entered_sleep| {
+        let mut world = World::asleep_beside(idle());
+        for cpu in &mut world.window.cpus {
+            cpu.events.clear();
+        }
+        world.switch(101, looper(), 1, idle());
+        world.on(0, 1000, 9, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+        world.switch(1150, idle(), 0, looper()).started(1190);
+        world.facts.entered_sleep = entered_sleep;
+        us_of(&world.explained(), Kind::OwnOverrun)
+    };
+    assert_eq!(woken(Some(us(101))), 0);
+    assert_eq!(woken(None), 40, "where nothing shows that it slept");
+}
+
+#[test]
 fn user_code_cannot_delay_the_timer() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 150, 7, KernelEvent::SyscallExit { number: libc::SYS_write, result: 0 });
