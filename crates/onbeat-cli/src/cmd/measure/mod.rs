@@ -78,7 +78,9 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let mut view = BesideView::new(&options.beside_view, options.cpu);
     let mut report = |event: CampaignEvent<'_>| match event {
         CampaignEvent::Resumed => screen.advise(Tone::Careful, &resumed),
-        CampaignEvent::Warned(words) => screen.advise(Tone::Careful, &wrapped(words, columns())),
+        CampaignEvent::Warned(words) => {
+            progress.above(|| screen.advise(Tone::Careful, &wrapped(words, columns())));
+        }
         CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } => {
             new.iter().for_each(runs::begin);
             view.begin(&path);
