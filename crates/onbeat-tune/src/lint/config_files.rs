@@ -396,17 +396,9 @@ pub(super) fn judge_irqbalance(draft: &mut Draft<'_>) {
     }
 }
 
-/// One `KEY=="value"` of a rule of udev.
-struct UdevPart<'t> {
-    key: &'t str,
-    operator: &'static str,
-    value: &'t str,
-    bytes: Range<usize>,
-    value_bytes: Range<usize>,
-}
-
-/// The parts of a rule; `None` where it is not understood.
-fn udev_parts(at: usize, line: &str) -> Option<Vec<UdevPart<'_>>> {
+/// The parts `KEY=="value"` of a rule of udev, each with its operator; `None` where it is not
+/// understood.
+fn udev_parts(at: usize, line: &str) -> Option<Vec<(&'static str, PlacedSetting<'_>)>> {
     let mut parts = Vec::new();
     let mut from = 0;
     loop {
@@ -424,16 +416,19 @@ fn udev_parts(at: usize, line: &str) -> Option<Vec<UdevPart<'_>>> {
                 .find('"')
                 .filter(|at| line[opened..][..*at].trim_matches([' ', 'e', 'i']).is_empty())?;
         let end = quote + 1 + line[quote + 1..].find('"')?;
-        parts.push(UdevPart {
-            key: &line[from..key_end],
-            operator,
+        let setting = PlacedSetting {
+            name: line[from..key_end].to_owned(),
             value: &line[quote + 1..end],
             bytes: at + from..at + end + 1,
             value_bytes: at + quote + 1..at + end,
-        });
+        };
+        parts.push((operator, setting));
         from = end + 1;
     }
 }
+
+/// Keys of udev without effect on latency.
+const UDEV_KEYS: [&str; 5] = ["MODE", "GROUP", "OWNER", "SYMLINK", "TAG"];
 
 /// Judges rules of udev.
 pub(super) fn judge_udev(draft: &mut Draft<'_>) {
@@ -450,34 +445,27 @@ pub(super) fn judge_udev(draft: &mut Draft<'_>) {
             continue;
         };
         // Of a rule on several lines another one may assign.
-        let assigns =
-            is_rest || continues || parts.iter().any(|part| !matches!(part.operator, "==" | "!="));
-        for part in parts {
-            let attribute = part.key.strip_prefix("ATTR{").and_then(|key| key.strip_suffix('}'));
-            let is_match = matches!(part.operator, "==" | "!=");
-            match attribute {
-                Some(name) if is_match && !assigns && settings::is_known("udev", name) => {
+        let is_match = |operator: &str| matches!(operator, "==" | "!=");
+        let assigns = is_rest || continues || parts.iter().any(|(operator, _)| !is_match(operator));
+        for (operator, mut setting) in parts {
+            let key = setting.name.strip_prefix("ATTR{").and_then(|key| key.strip_suffix('}'));
+            let is_match = is_match(operator);
+            match key.map(str::to_owned) {
+                Some(name) if is_match && !assigns && settings::is_known("udev", &name) => {
                     let message =
                         "Two signs compare: the rule sets nothing. One sign sets the attribute.";
-                    draft.judge(part.bytes, "env.systemd", LintVerdict::NoEffect, message);
+                    draft.judge(setting.bytes, "env.systemd", LintVerdict::NoEffect, message);
                 }
                 Some(name) if !is_match => {
-                    let setting = PlacedSetting {
-                        name: name.to_owned(),
-                        value: part.value,
-                        bytes: part.bytes,
-                        value_bytes: part.value_bytes,
-                    };
+                    setting.name = name;
                     settings::judge(draft, "udev", &setting, None);
                 }
-                _ if is_match
-                    || matches!(part.key, "MODE" | "GROUP" | "OWNER" | "SYMLINK" | "TAG") =>
-                {
-                    draft.remark(part.bytes, LintRemark::plain());
+                _ if is_match || UDEV_KEYS.contains(&setting.name.as_str()) => {
+                    draft.remark(setting.bytes, LintRemark::plain());
                 }
                 _ => {
                     let message = "A known key of udev. Its effect on latency is not judged.";
-                    draft.pass_over(part.bytes, LintVerdict::Known, message);
+                    draft.pass_over(setting.bytes, LintVerdict::Known, message);
                 }
             }
         }
