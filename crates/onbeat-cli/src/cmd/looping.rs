@@ -71,10 +71,8 @@ pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns
     let dma_latency_us = options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX));
 
     Setting {
-        period_ns: options.period,
         deadline_ns: options.deadline.unwrap_or(options.period),
         work_ns: options.work,
-        delay_ns: 0,
         wait: thread.wait,
         on_overrun: options.on_overrun,
         phase: options.phase,
@@ -84,16 +82,10 @@ pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns
             lock_memory: thread.lock_memory,
             dma_latency_us,
         },
-        warmup: WARMUP_CYCLES,
         interval_ns: interval_ns_for(duration_ns),
-        limit: None,
         spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
         causes: thread.causes,
-        stacks: false,
-        split: false,
         lockdown: options.lockdown,
+        ..Setting::new(options.period)
     }
 }
-
-/// The first cycles of a block run with cold caches, and are in no series.
-const WARMUP_CYCLES: u64 = 10;

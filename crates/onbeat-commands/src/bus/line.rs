@@ -87,11 +87,8 @@ fn registers_text(place: u16, seen: &DeviceRegisters) {
     let DeviceRegisters { controller, channels, memory_kib, features, station, state, links } =
         seen;
     say(Tone::Head, &format!("place {place}"));
-    let error = if state.0 & al::ERROR != 0 {
-        format!(", error: {}", al_codes::words(state.1))
-    } else {
-        String::new()
-    };
+    let error = (state.0 & al::ERROR != 0).then(|| al_codes::words(state.1));
+    let error = error.map_or_else(String::new, |words| format!(", error: {words}"));
     let clock = match features & 0x000c {
         0x000c => "64 bits",
         0x0004 => "32 bits",
@@ -258,9 +255,7 @@ pub(crate) fn sii_text(sii: &Sii) {
             one.start, one.length, one.control
         ));
     }
-    for mode in &sii.clock {
-        lines.push(clock_mode_text(mode));
-    }
+    lines.extend(sii.clock.iter().map(clock_mode_text));
     lines.iter().for_each(|text| say(Tone::Plain, text));
 }
 
@@ -303,19 +298,10 @@ pub(crate) fn image_of(path: &Path) -> Result<Vec<u8>, BusFailure> {
 
 /// Returns a device type with the process data of an EEPROM.
 fn type_table(sii: &Sii) -> String {
-    let word = |text: &str| {
-        let word: String = text
-            .chars()
-            .map(
-                |letter| {
-                    if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
-                },
-            )
-            .collect();
-        word.trim_matches('-').to_owned()
-    };
-    let name = word(if sii.order.is_empty() { &sii.name } else { &sii.order });
-    let name = if name.is_empty() { "device".to_owned() } else { name };
+    let word = if sii.order.is_empty() { &sii.name } else { &sii.order };
+    let is_other = |letter: char| !letter.is_ascii_alphanumeric();
+    let word = word.to_ascii_lowercase().replace(is_other, "-");
+    let name = Some(word.trim_matches('-')).filter(|name| !name.is_empty()).unwrap_or("device");
     let [outputs, inputs] = [&sii.outputs, &sii.inputs].map(|pdos| mapped(pdos));
     let is_drive = outputs.iter().any(|entry| entry.index == 0x6040);
     let kind = match () {
@@ -501,27 +487,19 @@ pub(crate) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
                 say(Tone::Plain, &format!("0x{index:04x}  \"{}\"", object.name));
             }
             for entry in 0..=object.highest {
-                let Some(described) = line.entry(place, index, entry)? else {
-                    continue;
-                };
-                let value = if options.values && described.access & 0x0007 != 0 {
-                    Some(line.sdo(place, (index, entry), false, SdoAction::Read))
-                } else {
-                    None
-                };
-                let shown = match &value {
-                    Some(Ok(bytes)) => format!("  {}", value_word(described.data_type, bytes)),
+                let Some(described) = line.entry(place, index, entry)? else { continue };
+                let is_read = options.values && described.access & 0x0007 != 0;
+                let value =
+                    is_read.then(|| line.sdo(place, (index, entry), false, SdoAction::Read));
+                let shown = match value {
+                    None => String::new(),
+                    Some(Ok(bytes)) => format!("  {}", value_word(described.data_type, &bytes)),
                     Some(Err(CommissionError::Object { why, .. })) => {
                         format!("  not readable now: {why}")
                     }
-                    None | Some(Err(_)) => String::new(),
+                    // Whatever is not about this object ends the list.
+                    Some(Err(why)) => return Err(why.into()),
                 };
-                // Whatever is not about this object ends the list.
-                if let Some(Err(why)) = value
-                    && !matches!(why, CommissionError::Object { .. })
-                {
-                    return Err(why.into());
-                }
                 if options.json {
                     print_json(&json!({
                         "index": index, "object": object.name, "entry": entry, "name": described.name,

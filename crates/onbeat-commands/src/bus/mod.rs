@@ -161,14 +161,9 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     };
 
     say(tone, &format!("{}: {}, {devices}", state.name, state.segment));
-    let robot =
-        state.robot.map(|robot| robot.words(name_of(robot.device, &client.layout().devices)));
-    if let Some(words) = robot {
-        let tone = if state.robot.is_some_and(|robot| robot.is_stopped()) {
-            Tone::Bad
-        } else {
-            Tone::Plain
-        };
+    if let Some(robot) = state.robot {
+        let words = robot.words(name_of(robot.device, &client.layout().devices));
+        let tone = if robot.is_stopped() { Tone::Bad } else { Tone::Plain };
         say(tone, &format!("  robot: {words}"));
     }
 
@@ -304,19 +299,15 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     for round in 1.. {
         client.read(&mut seen)?;
         if options.named.json {
-            let devices: Map<String, Value> = places
-                .iter()
-                .map(|place| &layout.devices[*place])
-                .map(|device| values_json(device, &seen))
-                .collect();
+            let devices = places.iter().map(|place| values_json(&layout.devices[*place], &seen));
+            let devices: Map<String, Value> = devices.collect();
             print_json(
                 &json!({ "cycle": seen.cycle.cycle, "fresh": seen.cycle.fresh, "devices": devices }),
             )?;
         } else {
-            places
-                .iter()
-                .map(|place| values_line(&layout.devices[*place], &seen, options.raw))
-                .for_each(|line| say(Tone::Plain, &line));
+            for place in &places {
+                say(Tone::Plain, &values_line(&layout.devices[*place], &seen, options.raw));
+            }
         }
 
         // Without a reader nothing is left to do.
