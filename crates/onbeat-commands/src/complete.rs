@@ -119,10 +119,8 @@ pub fn trajectories() -> Vec<CompletionCandidate> {
 
 /// Causes of `onbeat inject`.
 pub fn causes() -> Vec<CompletionCandidate> {
-    Fault::ALL
-        .iter()
-        .map(|fault| CompletionCandidate::new(fault.word().replace('_', "-")))
-        .collect()
+    let words = Fault::ALL.iter().map(|fault| fault.word().replace('_', "-"));
+    words.map(CompletionCandidate::new).collect()
 }
 
 /// Faults of a simulated segment.

@@ -113,10 +113,8 @@ struct TemporaryFile<'p> {
 impl<'p> TemporaryFile<'p> {
     fn create_beside(place: &'p Path) -> io::Result<Self> {
         let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = place
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
         let directory =
             openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         // A file that exists, a link above all, is not ours: only a new one is used.
@@ -135,11 +133,8 @@ impl<'p> TemporaryFile<'p> {
     }
 
     fn fill(self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
-        let written = self
-            .file
-            .try_clone()
-            .and_then(|file| filled(file, fill))
-            .and_then(|file| file.sync_all());
+        let written = self.file.try_clone().and_then(|file| filled(file, fill));
+        let written = written.and_then(|file| file.sync_all());
         if written.is_err() {
             self.remove();
         }

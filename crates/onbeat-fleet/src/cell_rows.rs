@@ -195,10 +195,8 @@ impl CellTables {
             let word = serde_json::json!(kind);
             let named: u64 = count.culprits.values().map(|culprit| culprit.spikes).sum();
             let others = (count.spikes.saturating_sub(named), count.worst_ns);
-            let named = count
-                .culprits
-                .iter()
-                .map(|(name, one)| (name.as_str(), (one.spikes, one.worst_ns)));
+            let named = count.culprits.iter();
+            let named = named.map(|(name, one)| (name.as_str(), (one.spikes, one.worst_ns)));
             for (culprit, (spikes, worst_ns)) in
                 named.chain([("", others)]).filter(|(_, (spikes, _))| *spikes > 0)
             {

@@ -194,11 +194,8 @@ fn write_column<W: Write + Send>(
             writer.typed::<DoubleType>().write_batch(&all[from..to], None, None)?;
         }
         Column::Text(words) => {
-            let known: Vec<ByteArray> = words
-                .known()
-                .iter()
-                .map(|word| ByteArray::from(word.as_bytes().to_vec()))
-                .collect();
+            let known = words.known().iter().map(|word| word.as_bytes().to_vec());
+            let known: Vec<ByteArray> = known.map(ByteArray::from).collect();
             for places in words.places()[from..to].chunks(AT_ONCE) {
                 let values: Vec<ByteArray> =
                     places.iter().map(|&place| known[place as usize].clone()).collect();

@@ -301,17 +301,12 @@ fn host_of(header: &Header, id: &str, naming: &Naming) -> Result<String, RowsErr
     if let Some(name) = &naming.host {
         let is_valid =
             (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control);
-        return if is_valid {
-            Ok(name.clone())
-        } else {
-            Err(RowsError::Host { name: name.clone() })
-        };
+        let wrong = || RowsError::Host { name: name.clone() };
+        return is_valid.then(|| name.clone()).ok_or_else(wrong);
     }
     // A run of an unknown machine is a machine of its own: nothing is paired that may not belong together.
-    let digits = header
-        .machine
-        .get(..HOST_DIGITS)
-        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let digits = header.machine.get(..HOST_DIGITS);
+    let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
     Ok(digits.map_or_else(|| format!("unknown-{}", &id[..HOST_DIGITS]), str::to_owned))
 }
 

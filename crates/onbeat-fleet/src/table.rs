@@ -405,12 +405,8 @@ impl Table {
     /// Returns the rows in the order of [`TableShape::sorted_by`].
     #[must_use]
     pub fn sorted(&self) -> Self {
-        let keys: Vec<SortKey<'_>> = self
-            .shape
-            .sorted_by
-            .iter()
-            .filter_map(|name| Some(SortKey::new(self.column(name)?)))
-            .collect();
+        let columns = self.shape.sorted_by.iter().filter_map(|name| self.column(name));
+        let keys: Vec<SortKey<'_>> = columns.map(SortKey::new).collect();
         let mut order: Vec<usize> = (0..self.rows).collect();
         order.sort_by(|&a, &b| {
             let unequal = keys.iter().map(|key| key.compare(a, b)).find(|order| order.is_ne());

@@ -188,12 +188,8 @@ fn shown_series(summary: &Summary) -> Vec<Series> {
     let about =
         summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
     let about = about.unwrap_or_else(|| vec![Series::ReleaseLatency]);
-    about
-        .into_iter()
-        .enumerate()
-        .filter(|(place, series)| *place == 0 || has(series))
-        .map(|(_, series)| series)
-        .collect()
+    let shown = about.into_iter().enumerate().filter(|(place, of)| *place == 0 || has(of));
+    shown.map(|(_, series)| series).collect()
 }
 
 fn full_tables(summary: &Summary) {

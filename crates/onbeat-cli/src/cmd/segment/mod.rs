@@ -298,10 +298,8 @@ impl SegmentWire {
             (Some(_), false) => return Err(SegmentFailure::NoRing.into()),
         };
 
-        let interfaces = ends
-            .iter()
-            .map(|end| Interface::open_as(end, Role::Devices))
-            .collect::<Result<_, _>>()?;
+        let opened = ends.iter().map(|end| Interface::open_as(end, Role::Devices));
+        let interfaces = opened.collect::<Result<_, _>>()?;
         Ok(Self { interfaces, ends, made: None })
     }
 

@@ -62,12 +62,9 @@ pub(crate) fn open(interface: &str) -> Option<(ControlSocket, CommandQueue)> {
 fn running() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory()) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut found: Vec<String> = names
-        .filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned))
-        .filter(|name| is_there(&socket(name)))
-        .collect();
+    let names = names.filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned));
+    let mut found: Vec<String> = names.filter(|name| is_there(&socket(name))).collect();
     found.sort();
-
     found
 }
 
