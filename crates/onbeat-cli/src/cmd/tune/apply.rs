@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use onbeat::probe::Interruptions;
 use onbeat_commands::question::ask;
 use onbeat_tune::apply::{
     self, Applied, AppliedStep, ApplyError, ApplyRequest, OnRefusal, OwnerRule, StepOutcome, owners,
@@ -77,7 +76,7 @@ fn apply_now(
     };
 
     let applied = apply::apply(host, &directory, plan, &request)?;
-    if is_stopped(&interruptions)
+    if interruptions.stop.load(Ordering::Relaxed)
         && let Some(journal) = &applied.journal
     {
         return interrupted(host, journal);
@@ -89,10 +88,6 @@ fn apply_now(
         say_folded(Tone::Plain, &words(&applied));
     }
     Ok(ExitVerdict::Pass)
-}
-
-fn is_stopped(interruptions: &Interruptions) -> bool {
-    interruptions.stop.load(Ordering::Relaxed)
 }
 
 /// After Ctrl-C: undoes the changes of this command, and leaves those of earlier ones.

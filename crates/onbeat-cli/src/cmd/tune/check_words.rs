@@ -36,9 +36,9 @@ pub(crate) fn table(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Lette
 fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     // In one column with the effect: the ids, which cannot be broken, leave no room for another
     // one.
-    let share = tuning
-        .explained
-        .map_or_else(String::new, |of| format!(" {}", whole_percent(of.lateness_share)));
+    let whole = |share: f64| percent((share * 100.0).round() / 100.0);
+    let share = tuning.explained.map(|of| format!(" {}", whole(of.lateness_share)));
+    let share = share.unwrap_or_default();
     let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; gain here: {it}"));
     Row::new([
         verdict_word(&tuning.finding.verdict).to_owned(),
@@ -55,10 +55,6 @@ fn group(tuning: &CheckedTuning) -> (&'static str, u8) {
     let is_sorted_by_effect = tuning.explained.is_none() && tuning.evidence.is_none();
     let effect = if is_sorted_by_effect { tuning.record.effect } else { 0 };
     (verdict_word(&tuning.finding.verdict), effect)
-}
-
-fn whole_percent(share: f64) -> String {
-    percent((share * 100.0).round() / 100.0)
 }
 
 fn legend(by_run: bool) -> Vec<String> {

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io::{self, stdin, stdout};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat::bench::cell::CellServer;
@@ -134,7 +135,7 @@ impl WatchedCell<'_> {
         let started = Started::begin(self.program, Printed::Nowhere)?;
         let measured = self.measured(&started, run, block, interruptions);
         let measured = started.end(measured);
-        if is_stopped(interruptions) {
+        if interruptions.stop.load(Ordering::Relaxed) {
             // The bench has ended meanwhile, and with it the block.
             run.mark_ended_early();
             return Ok(());
@@ -235,10 +236,6 @@ impl WatchedCell<'_> {
         }
         Ok(())
     }
-}
-
-fn is_stopped(interruptions: &Interruptions) -> bool {
-    interruptions.stop.load(std::sync::atomic::Ordering::Relaxed)
 }
 
 /// The program while it runs.
