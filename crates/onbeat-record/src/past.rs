@@ -64,7 +64,7 @@ impl Sums {
                 self.ended = None;
                 // The largest, not the last: a run that was resumed twice may have notes of a block
                 // that was dropped.
-                self.next_block = self.next_block.max(block.index + 1);
+                self.next_block = self.next_block.max(block.index.saturating_add(1));
                 block.t
             }
             Note::Resume(resume) => {

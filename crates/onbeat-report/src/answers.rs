@@ -91,7 +91,9 @@ pub fn tables(account: &PacketAccount, letters: Letters) -> Vec<Table> {
 fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) -> Table {
     let row = |(number, (device, predicted)): (usize, (&DevicePackets, &PredictedDevice))| {
         let rest_us = (device.response_p50_ns as f64 - predicted.response_p50_ns as f64) / 1e3;
-        let lost_ppm = (device.lost * 1_000_000).checked_div(device.scheduled).unwrap_or(0);
+        // Wider than the counts of a file, which may be anything up to 2^53.
+        let lost_ppm = u128::from(device.lost) * 1_000_000;
+        let lost_ppm = lost_ppm.checked_div(device.scheduled.into()).unwrap_or(0);
         Row::new([
             format!("{number} {}", predicted.name),
             us(predicted.response_p50_ns),
@@ -100,7 +102,7 @@ fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) ->
             predicted.place.to_string(),
             mean_place(device).map_or("-".to_owned(), |place| format!("{place:.1}")),
             count(predicted.lost_ppm),
-            count(lost_ppm),
+            count(u64::try_from(lost_ppm).unwrap_or(u64::MAX)),
         ])
     };
 
@@ -236,5 +238,18 @@ mod tests {
         assert_eq!((shown.len(), shown[0].rows.len()), (2, 2));
         let text = shown[1].to_text(100);
         assert!(text.contains("as sent"), "{text}");
+    }
+
+    #[test]
+    fn a_share_of_lost_packets_is_known_of_counts_of_any_size() {
+        let lost = DevicePackets { scheduled: 1 << 53, lost: 1 << 52, ..DevicePackets::default() };
+        let predicted = PredictedAnswers {
+            devices: vec![PredictedDevice::default()],
+            ..PredictedAnswers::default()
+        };
+        let account =
+            PacketAccount { devices: vec![lost], predicted: Some(predicted), ..account() };
+        let shown = tables(&account, Letters::Ascii);
+        assert_eq!(shown[0].rows[0].entries[7].text, "500,000");
     }
 }

@@ -139,7 +139,8 @@ pub(super) fn apart(files: &[&RunFile]) -> Option<String> {
 
 fn append(all: &mut RunFile, next: &RunFile) {
     let from_s = last_second(all);
-    let from_block = all.blocks.iter().map(|block| block.index + 1).max().unwrap_or(0);
+    let last_block = all.blocks.iter().map(|block| block.index).max();
+    let from_block = last_block.map_or(0, |last| last.saturating_add(1));
     let moved = |block: u32| block.saturating_add(from_block);
     all.blocks.extend(next.blocks.iter().map(|block| {
         let mut block = block.clone();

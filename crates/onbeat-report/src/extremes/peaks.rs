@@ -80,7 +80,7 @@ impl BlockMaxima {
         let mut last: Option<u64> = None;
         for &(at, ns) in self.largest_ns.iter().filter(|(_, ns)| *ns > threshold_ns) {
             match (last, events.last_mut()) {
-                (Some(before), Some(event)) if at - before < APART as u64 => {
+                (Some(before), Some(event)) if at.abs_diff(before) < APART as u64 => {
                     event.1 = event.1.max(ns);
                 }
                 _ => events.push((at, ns)),

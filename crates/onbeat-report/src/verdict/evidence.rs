@@ -186,7 +186,7 @@ fn rate(outages: &Outages) -> f64 {
 fn states_larger(import: &Import, limit: Limit) -> bool {
     let Some(resolution) = import.resolution.get(&limit.on) else { return false };
     let Some(beyond) = resolution.beyond else { return false };
-    let stated_from_ns = beyond.to_ns.saturating_sub(resolution.step_ns - 1);
+    let stated_from_ns = beyond.to_ns.saturating_sub(resolution.step_ns.saturating_sub(1));
     (beyond.from_ns..stated_from_ns).contains(&limit.limit_ns)
 }
 
