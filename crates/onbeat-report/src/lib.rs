@@ -9,7 +9,6 @@
 //! | file | what it answers |
 //! |---|---|
 //! | [`statistics`] | how the samples of a series are spread, and which figures they carry |
-//! | [`binomial`] | how large a rate can be, given what was counted |
 //! | [`verdict`] | whether one run held a limit |
 //! | [`events`] | what happened on its bus and with its robot |
 //! | [`frames`] | which pictures of a camera were taken meanwhile |
@@ -72,7 +71,6 @@ mod alike;
 mod analyses;
 pub mod answers;
 pub mod best;
-pub mod binomial;
 pub mod boards;
 mod bootstrap;
 pub mod by_cpu;

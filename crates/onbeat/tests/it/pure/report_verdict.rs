@@ -1,108 +1,15 @@
-//! Verdicts: exact bounds, what counts as a release, and which tuning is best.
+//! Verdicts: what counts as a release, and which tuning is best.
 
 use crate::report_days::Day;
 use crate::report_world::{
     Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
 };
 use onbeat::record::{CellNotPermitted, Distribution, Entry, RunFile, Series, Stall};
-use onbeat_report::binomial::{lower_bound, lower_tail, upper_bound};
 use onbeat_report::verdict::judge;
 use onbeat_report::{Limit, Outcome, Summary, closing};
-use proptest::prelude::*;
 
 fn limit(at: f64) -> Limit {
     Limit { limit_ns: 100 * US, at, on: Series::ReleaseLatency }
-}
-
-fn is_close(a: f64, b: f64, relative: f64) -> bool {
-    (a - b).abs() <= relative * b.abs()
-}
-
-#[test]
-fn bounds_agree_with_sums_of_binomial_terms_in_thirty_digits() {
-    let known = [
-        (1, 10, 0.394_163_302_436_504_78, 0.005_116_196_891_823_701),
-        (2, 20, 0.282_618_524_885_860_9, 0.018_065_203_085_418_626),
-        (5, 10, 0.777_558_898_991_870_9, 0.222_441_101_008_129_08),
-        (3, 1000, 0.007_735_244_718_479_46, 0.000_818_175_398_221_800_4),
-        (10, 50, 0.315_596_061_420_013_86, 0.112_721_613_414_075_9),
-        (40, 200, 0.252_249_532_008_214_8, 0.154_550_987_666_919_27),
-    ];
-    for (over, n, upper, lower) in known {
-        assert!(
-            is_close(upper_bound(over, n), upper, 1e-9),
-            "{over} of {n}: {}",
-            upper_bound(over, n)
-        );
-        assert!(
-            is_close(lower_bound(over, n), lower, 1e-9),
-            "{over} of {n}: {}",
-            lower_bound(over, n)
-        );
-    }
-}
-
-#[test]
-fn with_none_over_the_bound_is_the_rule_of_three() {
-    for n in [1_000, 60_000, 86_400_000] {
-        assert!(is_close(upper_bound(0, n), 3.0 / n as f64, 0.01), "{}", upper_bound(0, n));
-    }
-}
-
-#[test]
-fn bounds_of_a_day_at_a_kilohertz_agree_with_the_normal_approximation() {
-    let (over, n) = (86_400_u64, 86_400_000_u64);
-    let (rate, z) = (over as f64 / n as f64, 1.644_853_626_951);
-    let half = z * (rate * (1.0 - rate) / n as f64).sqrt();
-    assert!(is_close(upper_bound(over, n), rate + half, 1e-4));
-    assert!(is_close(lower_bound(over, n), rate - half, 1e-4));
-}
-
-#[test]
-fn bounds_are_ordered_at_the_ends() {
-    assert_eq!((lower_bound(0, 100), upper_bound(100, 100)), (0.0, 1.0));
-    assert_eq!((lower_bound(0, 0), upper_bound(0, 0)), (0.0, 1.0));
-    assert!(is_close(lower_bound(100, 100), 0.05_f64.powf(0.01), 1e-12));
-}
-
-/// `P(X = k)`, term by term.
-fn term(k: u64, n: u64, rate: f64) -> f64 {
-    let ways = (0..k).fold(1.0, |ways, i| ways * (n - i) as f64 / (i + 1) as f64);
-    ways * rate.powi(k as i32) * (1.0 - rate).powi((n - k) as i32)
-}
-
-#[test]
-fn the_true_rate_is_below_the_bound_in_at_least_19_of_20_runs_whatever_it_is() {
-    for n in [1_u64, 2, 5, 10, 20, 40] {
-        let bounds: Vec<(f64, f64)> =
-            (0..=n).map(|k| (lower_bound(k, n), upper_bound(k, n))).collect();
-        for rate in (1..100).map(|percent| f64::from(percent) / 100.0) {
-            let covered = |is_covered: &dyn Fn(&(f64, f64)) -> bool| -> f64 {
-                (0..=n)
-                    .zip(&bounds)
-                    .filter(|(_, bounds)| is_covered(bounds))
-                    .map(|(k, _)| term(k, n, rate))
-                    .sum()
-            };
-            assert!(
-                covered(&|bounds| bounds.1 >= rate) >= 0.95 - 1e-9,
-                "upper bound, n = {n}, rate = {rate}"
-            );
-            assert!(
-                covered(&|bounds| bounds.0 <= rate) >= 0.95 - 1e-9,
-                "lower bound, n = {n}, rate = {rate}"
-            );
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_tail_agrees_with_the_sum_of_its_terms(n in 1_u64..60, k in 0_u64..60, rate in 0.001_f64..0.999) {
-        let k = k.min(n);
-        let sum: f64 = (0..=k).map(|i| term(i, n, rate)).sum();
-        prop_assert!((lower_tail(k, n, rate) - sum).abs() < 1e-11, "{} {sum}", lower_tail(k, n, rate));
-    }
 }
 
 #[test]
