@@ -33,14 +33,21 @@ impl Moments {
     /// Adds one figure, in nanoseconds.
     #[inline]
     pub fn add(&mut self, ns: u64) {
-        self.min_ns = if self.n == 0 { ns } else { self.min_ns.min(ns) };
-        self.max_ns = self.max_ns.max(ns);
+        self.add_floored(ns, ns as f64);
+    }
+
+    /// Adds a figure that may be below 0: among the extremes it is then 0, `floor_ns`, in mean and
+    /// spread itself.
+    #[inline]
+    pub(super) fn add_floored(&mut self, floor_ns: u64, ns: f64) {
+        self.min_ns = if self.n == 0 { floor_ns } else { self.min_ns.min(floor_ns) };
+        self.max_ns = self.max_ns.max(floor_ns);
         self.n += 1;
         // Welford (1962): sums of squares of 10^9 ns would lose a spread of nanoseconds in the
         // digits that a double has.
-        let distance = ns as f64 - self.mean_ns;
+        let distance = ns - self.mean_ns;
         self.mean_ns += distance / self.n as f64;
-        self.m2 += distance * (ns as f64 - self.mean_ns);
+        self.m2 += distance * (ns - self.mean_ns);
     }
 
     /// The moments of both sets together.

@@ -78,19 +78,12 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         return Err(Error::NoHistogram { format: FORMAT, lines, advice });
     };
 
-    file.seek(SeekFrom::Start(0))?;
     let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(first.decimals).unwrap_or(9));
     let resolution = Resolution::even((step_ns.round() as u64).max(1));
-    let mut counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
-    each_line(file, |line| {
-        // The names of columns are not a sample: none of them is a number.
-        if let Some(Ok(of)) = said(line).map(|text| columns.sample(text)) {
-            counter.count(of.sample);
-        }
-        Ok(())
-    })?;
-
-    let mut stream = counter.finish();
+    let counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
+    // The names of columns are not a sample: none of them is a number.
+    let sample = |line: &Line<'_>| Some(columns.sample(said(line)?).ok()?.sample);
+    let mut stream = counter.count_all(file, sample)?;
     if columns.series == Series::Recorded {
         stream.lacks("what the values are: the file does not say, and --as was not given");
     }

@@ -9,14 +9,14 @@
 //! row. The text does not state its unit.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, each_line};
 use super::rt_tests::{CommandLine, NO_SKIPPED, Overflow, missing};
 use super::rt_text::{self, MOST_THREADS, StatusLine};
-use super::samples::{Extent, Sample, SampleCounter};
+use super::samples::{Extent, Sample, SampleCounter, count_each};
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Resolution, Series};
 
@@ -119,7 +119,6 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut streams = if !text.samples.is_empty() {
         // The first pass has learnt which threads there are and how they count; samples are read in
         // a second one, so that memory holds values and not lines.
-        file.seek(SeekFrom::Start(0))?;
         text.samples(file, step_ns)?
     } else if let Some((_, _, first)) = text.rows.first() {
         let threads = text.threads_of(first.len());
@@ -362,7 +361,11 @@ impl CyclictestText {
     }
 
     /// The second pass over a text with every sample.
-    fn samples(&self, file: &mut impl BufRead, step_ns: u64) -> Result<Vec<Stream>, Error> {
+    fn samples(
+        &self,
+        file: &mut (impl BufRead + Seek),
+        step_ns: u64,
+    ) -> Result<Vec<Stream>, Error> {
         let counter = |(thread, of): (&u32, &VerboseThread)| {
             let resolution = Resolution::even(step_ns);
             let mut extent = Extent { samples: of.samples, ..Extent::default() };
@@ -372,28 +375,19 @@ impl CyclictestText {
             }
             (*thread, SampleCounter::new(Series::WakeupLatency, resolution, extent, None))
         };
-        let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
         // Signed, because early wake-ups are negative.
         let unit_ns = i64::try_from(step_ns).unwrap_or(1);
-        each_line(file, |line| {
-            let sample = VerboseLine::parse(line.text)
+        let streams = count_each(file, self.samples.iter().map(counter).collect(), |line| {
+            let VerboseLine { thread, cycle, latency, .. } = VerboseLine::parse(line.text)
                 // A last line without its end may have lost digits: 1234 of 12345 is a valid
                 // number. cyclictest pads to eight places, and a padded number is whole.
-                .filter(|sample| line.has_end || sample.width >= SAMPLE_WIDTH);
-            let Some(sample) = sample else { return Ok(()) };
-            if let Some(counter) = counters.get_mut(&sample.thread) {
-                let interval_us = self.interval_us(sample.thread);
-                counter.count(Sample {
-                    ns: sample.latency.saturating_mul(unit_ns),
-                    t_s: interval_us.map(|interval_us| time_s(sample.cycle, interval_us)),
-                });
-            }
-            Ok(())
+                .filter(|sample| line.has_end || sample.width >= SAMPLE_WIDTH)?;
+            let t_s = self.interval_us(thread).map(|interval_us| time_s(cycle, interval_us));
+            Some((thread, Sample { ns: latency.saturating_mul(unit_ns), t_s }))
         })?;
 
-        let several = counters.len() > 1;
-        let finish = |(thread, counter): (u32, SampleCounter)| {
-            let mut stream = counter.finish();
+        let several = streams.len() > 1;
+        let described = |(thread, mut stream): (u32, Stream)| {
             stream.label = label(thread, several);
             stream.lacks(NO_SKIPPED);
             let of = self.samples.get(&thread);
@@ -413,7 +407,7 @@ impl CyclictestText {
             }
             stream
         };
-        Ok(counters.into_iter().map(finish).collect())
+        Ok(streams.into_iter().map(described).collect())
     }
 
     /// Microseconds between a thread's cycles, where a status line states it.

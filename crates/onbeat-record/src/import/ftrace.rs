@@ -6,13 +6,13 @@
 //! are none, the others.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
 use super::lines::{Line, PassedOver, each_line};
 use super::rt_text;
-use super::samples::{Extent, Sample, SampleCounter};
+use super::samples::{Extent, Sample, SampleCounter, count_each};
 use super::stream::Stream;
 use crate::{Resolution, Series};
 use onbeat_host::machine::Host;
@@ -63,7 +63,7 @@ fn event(line: &str) -> Option<(u64, usize, Event<'_>)> {
         name
     };
     let event = match name.trim() {
-        "sched_wakeup" | "sched_waking" => Event::WokenUp(woken(says)?),
+        "sched_wakeup" | "sched_waking" => Event::WokenUp(thread(says, "")?),
         "sched_switch" => {
             let (from, to) = says.split_once("==>")?;
             Event::Switched { from_pid: from_pid(from)?, to: thread(to, "next_")? }
@@ -98,9 +98,7 @@ pub(super) fn is_of_report(line: &str) -> bool {
     is_empty_cpu || ["#", "cpus=", "version = "].iter().any(|known| line.starts_with(known))
 }
 
-fn woken(says: &str) -> Option<Thread<'_>> {
-    thread(says, "")
-}
+
 
 /// `comm=loop pid=812 prio=19`, or `loop:812 [19]` as trace-cmd prints it.
 fn thread<'l>(says: &'l str, prefix: &str) -> Option<Thread<'l>> {
@@ -193,33 +191,26 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         return Err(Error::Nothing { format: FORMAT, reason: reason.to_owned() });
     }
 
-    file.seek(SeekFrom::Start(0))?;
     let series = asked.series.unwrap_or(Series::WakeupLatency);
     let step_ns = 10_u64.pow(9_u32.saturating_sub(u32::try_from(text.digits).unwrap_or(9)));
     let counter = |pid: &u32| {
         let extent = text.threads.get(pid)?.extent;
         Some((*pid, SampleCounter::new(series, Resolution::even(step_ns), extent, None)))
     };
-    let mut counters: BTreeMap<u32, SampleCounter> = chosen.iter().filter_map(counter).collect();
     let mut waiting = Waiting::default();
-    each_line(file, |line| {
-        let Some((ns, _, event)) = event(line.text).filter(|_| line.has_end) else { return Ok(()) };
-        if let Some((waited, Event::Switched { to, .. })) =
-            waiting.take_in(ns, &event).map(|waited| (waited, &event))
-            && let Some(counter) = counters.get_mut(&to.pid)
-        {
-            counter.count(sample(ns, waited));
-        }
-        Ok(())
+    let streams = count_each(file, chosen.iter().filter_map(counter).collect(), |line| {
+        let (ns, _, event) = event(line.text).filter(|_| line.has_end)?;
+        let waited_ns = waiting.take_in(ns, &event)?;
+        let Event::Switched { to, .. } = event else { return None };
+        Some((to.pid, sample(ns, waited_ns)))
     })?;
 
-    let several = counters.len() > 1;
-    let streams = counters.into_iter().map(|(pid, counter)| {
-        let mut stream = counter.finish();
+    let several = streams.len() > 1;
+    let described = streams.into_iter().map(|(pid, mut stream)| {
         text.describe(&mut stream, pid, several, left_out);
         stream
     });
-    Ok(streams.collect())
+    Ok(described.collect())
 }
 
 fn sample(ns: u64, waited_ns: u64) -> Sample {

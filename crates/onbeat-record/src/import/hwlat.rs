@@ -3,7 +3,7 @@
 //! Both record only samples beyond a threshold: two readings of a clock in a loop with interrupts
 //! off (`inner`), and the time between two such pairs (`outer`). The larger of both is the gap.
 
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
@@ -72,32 +72,22 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         return Err(Error::Nothing { format: FORMAT, reason });
     }
 
-    file.seek(SeekFrom::Start(0))?;
-    let mut counter = SampleCounter::new(Series::Gap, Resolution::even(1_000), text.extent, None);
-    each_line(file, |line| {
-        if let Some(of) = HwlatSample::parse(line.text).filter(|_| is_whole(line)) {
-            counter.count(of.sample);
-        }
-        Ok(())
+    let counter = SampleCounter::new(Series::Gap, Resolution::even(1_000), text.extent, None);
+    let mut stream = counter.count_all(file, |line| {
+        HwlatSample::parse(line.text).filter(|_| line.has_end).map(|of| of.sample)
     })?;
-
-    let mut stream = counter.finish();
     text.describe(&mut stream);
     stream.remarks.extend(text.damage.sentences());
     stream.remarks.extend(text.passed_over.sentence("hwlat"));
     Ok(vec![stream])
 }
 
-/// Both kinds of lines end with figures: one without its end may be cut within them.
-const fn is_whole(line: &Line<'_>) -> bool {
-    line.has_end
-}
-
 impl HwlatText {
     fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         match HwlatSample::parse(text) {
-            Some(_) if !is_whole(line) => self.damage.cut(line.number, format!("`{text}`")),
+            // Both kinds of lines end with figures: one without its end may be cut within them.
+            Some(_) if !line.has_end => self.damage.cut(line.number, format!("`{text}`")),
             Some(of) => {
                 self.extent.take_in(&of.sample);
                 self.largest_ns = self.largest_ns.max(of.sample.ns);

@@ -7,7 +7,7 @@
 //! ends at 1 ms, are in `count` only.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Seek};
 
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, each_line};
 use super::rt_tests::{BEYOND, counted};
 use super::rt_text::{MOST_THREADS, StatusLine};
-use super::samples::{Extent, Sample, SampleCounter};
+use super::samples::{Extent, Sample, SampleCounter, count_each};
 use super::stated::Stated;
 use super::stream::Stream;
 use crate::{Resolution, Series};
@@ -100,7 +100,6 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut streams = if text.samples.is_empty() {
         text.of_status_lines(unit_ns)
     } else {
-        file.seek(SeekFrom::Start(0))?;
         text.of_samples(file, unit_ns)?
     };
     for stream in &mut streams {
@@ -238,31 +237,29 @@ impl JitterText {
         Ok(())
     }
 
-    fn of_samples(&self, file: &mut impl BufRead, unit_ns: u64) -> Result<Vec<Stream>, Error> {
+    fn of_samples(
+        &self,
+        file: &mut (impl BufRead + Seek),
+        unit_ns: u64,
+    ) -> Result<Vec<Stream>, Error> {
         let counter = |(thread, extent): (&u32, &Extent)| {
             let resolution = Resolution::even(unit_ns);
             (*thread, SampleCounter::new(Series::WakeupLatency, resolution, *extent, None))
         };
-        let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
         let unit = i64::try_from(unit_ns).unwrap_or(1);
-        each_line(file, |line| {
-            if let Some((thread, t_s, latency)) = sample(line.text).filter(|_| line.has_end)
-                && let Some(counter) = counters.get_mut(&thread)
-            {
-                counter.count(Sample { ns: latency.saturating_mul(unit), t_s: Some(t_s) });
-            }
-            Ok(())
+        let streams = count_each(file, self.samples.iter().map(counter).collect(), |line| {
+            let (thread, t_s, latency) = sample(line.text).filter(|_| line.has_end)?;
+            Some((thread, Sample { ns: latency.saturating_mul(unit), t_s: Some(t_s) }))
         })?;
 
-        let several = counters.len() > 1;
-        let stream = |(thread, counter): (u32, SampleCounter)| {
-            let mut stream = counter.finish();
-            // Its times count from boot.
-            stream.started_unix_s = 0.0;
-            stream.label = label(thread, several);
-            stream
+        let several = streams.len() > 1;
+        // Its times count from boot.
+        let described = |(thread, stream): (u32, Stream)| Stream {
+            started_unix_s: 0.0,
+            label: label(thread, several),
+            ..stream
         };
-        Ok(counters.into_iter().map(stream).collect())
+        Ok(streams.into_iter().map(described).collect())
     }
 
     fn of_status_lines(&self, unit_ns: u64) -> Vec<Stream> {

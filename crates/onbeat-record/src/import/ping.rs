@@ -2,7 +2,7 @@
 //! without; of `-q` the closing figures. iputils translates its words, not the names of its fields.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
@@ -110,7 +110,6 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let series = asked.series.unwrap_or(Series::RoundTrip);
     let mut stream = Stream::default();
     if text.extent.samples > 0 {
-        file.seek(SeekFrom::Start(0))?;
         let step_ns = 10_u64.pow(6 - text.decimals);
         // A text in which only some answers have times is one without.
         if text.untimed > 0 {
@@ -118,15 +117,11 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         }
         let is_timed = text.extent.first_s.is_some();
         let resolution = Resolution::even(step_ns);
-        let mut counter = SampleCounter::new(series, resolution, text.extent, asked.period_ns);
-        each_line(file, |line| {
-            if let Some(answer) = Answer::parse(line.text).filter(|answer| !answer.is_duplicate) {
-                counter
-                    .count(Sample { t_s: answer.sample.t_s.filter(|_| is_timed), ..answer.sample });
-            }
-            Ok(())
+        let counter = SampleCounter::new(series, resolution, text.extent, asked.period_ns);
+        stream = counter.count_all(file, |line| {
+            let Answer { sample, .. } = Answer::parse(line.text).filter(|of| !of.is_duplicate)?;
+            Some(Sample { t_s: sample.t_s.filter(|_| is_timed), ..sample })
         })?;
-        stream = counter.finish();
     } else if let Some(figures) = text.figures {
         let received = text.counts.map(|(_, received)| received).filter(|n| *n > 0);
         let stated = Stated::in_units(received, figures, 1e6).ok_or_else(|| Error::Nothing {

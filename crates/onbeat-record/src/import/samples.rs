@@ -5,7 +5,10 @@
 //! them. Memory does not grow with their number.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, Seek, SeekFrom};
 
+use super::error::Error;
+use super::lines::{Line, each_line};
 use super::stream::{Stream, StreamPart, TrendSteps};
 use crate::{Early, Moments, Resolution, Series, StepFigures, interval_ns_for};
 
@@ -97,38 +100,6 @@ impl InSteps {
     }
 }
 
-/// Count, extremes, mean and spread of figures that may be below 0.
-#[derive(Default)]
-struct SignedMoments {
-    n: u64,
-    min_ns: i64,
-    max_ns: i64,
-    mean_ns: f64,
-    m2: f64,
-}
-
-impl SignedMoments {
-    fn add(&mut self, ns: i64) {
-        self.min_ns = if self.n == 0 { ns } else { self.min_ns.min(ns) };
-        self.max_ns = if self.n == 0 { ns } else { self.max_ns.max(ns) };
-        self.n += 1;
-        let distance = ns as f64 - self.mean_ns;
-        self.mean_ns += distance / self.n as f64;
-        self.m2 += distance * (ns as f64 - self.mean_ns);
-    }
-
-    fn moments(&self) -> Moments {
-        let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
-        Moments {
-            n: self.n,
-            min_ns: floor(self.min_ns),
-            max_ns: floor(self.max_ns),
-            mean_ns: self.mean_ns,
-            m2: self.m2,
-        }
-    }
-}
-
 /// The second pass: samples into intervals.
 pub(super) struct SampleCounter {
     series: Series,
@@ -137,7 +108,7 @@ pub(super) struct SampleCounter {
     period_s: Option<f64>,
     taken: u64,
     extent: Extent,
-    parts: BTreeMap<u64, (BTreeMap<u64, u64>, SignedMoments)>,
+    parts: BTreeMap<u64, (BTreeMap<u64, u64>, Moments)>,
     trend: Option<InSteps>,
     early: Early,
 }
@@ -175,7 +146,24 @@ impl SampleCounter {
         }
     }
 
-    pub(super) fn count(&mut self, sample: Sample) {
+    /// The stream of the samples that `sample` finds in the lines of a file.
+    pub(super) fn count_all(
+        mut self,
+        file: &mut (impl BufRead + Seek),
+        mut sample: impl FnMut(&Line<'_>) -> Option<Sample>,
+    ) -> Result<Stream, Error> {
+        file.seek(SeekFrom::Start(0))?;
+        each_line(file, |line| {
+            if let Some(sample) = sample(line) {
+                self.count(sample);
+            }
+            Ok(())
+        })?;
+
+        Ok(self.finish())
+    }
+
+    fn count(&mut self, sample: Sample) {
         let by_period = self.period_s.map(|period_s| period_s * self.taken as f64);
         let origin_s = self.extent.first_s.unwrap_or(0.0);
         let t = sample.t_s.map(|t| t - origin_s).or(by_period).unwrap_or(0.0);
@@ -188,7 +176,7 @@ impl SampleCounter {
         let ns = u64::try_from(sample.ns).unwrap_or(0);
         let (cells, moments) = self.parts.entry((t / self.interval_s).max(0.0) as u64).or_default();
         *cells.entry(rounded(self.resolution.representative_ns(ns))).or_insert(0) += 1;
-        moments.add(sample.ns);
+        moments.add_floored(ns, sample.ns as f64);
 
         if self.trend.as_mut().is_some_and(|trend| !trend.count(ns, t)) {
             self.trend = None;
@@ -196,7 +184,7 @@ impl SampleCounter {
     }
 
     /// The stream, with what its samples do not say.
-    pub(super) fn finish(mut self) -> Stream {
+    fn finish(mut self) -> Stream {
         let is_timed = self.extent.first_s.is_some() || self.period_s.is_some();
         let mut missing = Vec::new();
         if !is_timed {
@@ -226,7 +214,7 @@ impl SampleCounter {
             t: index as f64 * length,
             length,
             cells,
-            moments: Some(moments.moments()),
+            moments: Some(moments),
             maxima: None,
         });
 
@@ -246,6 +234,26 @@ impl SampleCounter {
 
         stream
     }
+}
+
+/// The streams of the samples that `sample` finds in the lines of a file, each for the counter of
+/// its key.
+pub(super) fn count_each<K: Ord>(
+    file: &mut (impl BufRead + Seek),
+    mut counters: BTreeMap<K, SampleCounter>,
+    mut sample: impl FnMut(&Line<'_>) -> Option<(K, Sample)>,
+) -> Result<BTreeMap<K, Stream>, Error> {
+    file.seek(SeekFrom::Start(0))?;
+    each_line(file, |line| {
+        if let Some((key, sample)) = sample(line)
+            && let Some(counter) = counters.get_mut(&key)
+        {
+            counter.count(sample);
+        }
+        Ok(())
+    })?;
+
+    Ok(counters.into_iter().map(|(key, counter)| (key, counter.finish())).collect())
 }
 
 /// Five digits, so that memory does not grow with the number of samples; the run file keeps three

@@ -6,13 +6,13 @@
 //! `perf script` print with the names of its fields. Other events of the trace are passed over.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::Format;
 use super::ftrace::is_of_report;
 use super::lines::{Damage, Line, PassedOver, each_line};
-use super::samples::{Extent, Sample, SampleCounter};
+use super::samples::{Extent, Sample, SampleCounter, count_each};
 use super::stream::Stream;
 use crate::{Resolution, Series};
 
@@ -111,7 +111,6 @@ pub fn read(file: &mut (impl BufRead + Seek)) -> Result<Vec<Stream>, Error> {
         return Err(Error::Nothing { format: FORMAT, reason });
     }
 
-    file.seek(SeekFrom::Start(0))?;
     let mut counters: BTreeMap<(u32, Series), SampleCounter> = BTreeMap::new();
     for (cpu, of) in &text.cpus {
         for (series, numbers) in &of.series {
@@ -120,19 +119,15 @@ pub fn read(file: &mut (impl BufRead + Seek)) -> Result<Vec<Stream>, Error> {
             counters.insert((*cpu, *series), counter);
         }
     }
-    each_line(file, |line| {
-        if let Some(of) = Activation::parse(line.text).filter(|_| is_whole(line))
-            && let Some(counter) = counters.get_mut(&(of.cpu, of.series))
-        {
-            counter.count(of.sample);
-        }
-        Ok(())
+    let counted = count_each(file, counters, |line| {
+        let of = Activation::parse(line.text).filter(|_| is_whole(line))?;
+        Some(((of.cpu, of.series), of.sample))
     })?;
 
     let several = text.cpus.len() > 1;
     let mut streams: BTreeMap<u32, Stream> = BTreeMap::new();
-    for ((cpu, series), counter) in counters {
-        merge(streams.entry(cpu).or_default(), series, counter.finish());
+    for ((cpu, series), of) in counted {
+        merge(streams.entry(cpu).or_default(), series, of);
     }
     for (cpu, stream) in &mut streams {
         stream.label = if several { format!("CPU {cpu}") } else { String::new() };
