@@ -27,8 +27,8 @@ struct OslatText {
     maxima: Vec<f64>,
     durations: Vec<f64>,
     version: Option<String>,
+    /// 0 for an ordinary thread.
     priority: Option<u64>,
-    is_priority_known: bool,
     passed_over: PassedOver,
 }
 
@@ -77,9 +77,8 @@ impl OslatText {
             "Maximum" => self.maxima = figures(),
             "Duration" => self.durations = figures(),
             "Thread priority" => {
-                self.is_priority_known = true;
-                self.priority =
-                    rest.rsplit([' ', ':', '\t']).next().and_then(|word| word.parse().ok());
+                let word = rest.rsplit([' ', ':', '\t']).next();
+                self.priority = Some(word.and_then(|word| word.parse().ok()).unwrap_or(0));
             }
             bucket if bucket.ends_with("(us)") => self.row(bucket, rest, line)?,
             "Counter Freq"
@@ -122,67 +121,76 @@ impl OslatText {
 
     fn stream(&self, place: usize) -> Result<Stream, Error> {
         let at = |list: &[f64]| list.get(place).copied();
-        let (last, in_last) = self.rows.last().map_or((1, 0), |(upper, n)| (*upper, n[place]));
+        let buckets: Vec<(u64, u64)> =
+            self.rows.iter().map(|(upper, counts)| (*upper, counts[place])).collect();
+        let min_us = at(&self.minima).map(|us| to_ns(us, 1.0).unwrap_or(0));
+        let mean_us = at(&self.averages).filter(|avg| avg.is_finite());
         let max_us = at(&self.maxima).and_then(|us| to_ns(us, 1.0));
-        let beyond = max_us
-            .filter(|max| *max > last)
-            .and_then(|max| Overflow { end: last - 1, max: max - 1, count: in_last }.at(STEP_NS));
-        let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
-        let duration = at(&self.durations).unwrap_or(0.0).clamp(0.0, 1e9);
-        let mut part = StreamPart::untimed(Series::Gap, duration);
-        for (upper, counts) in &self.rows {
-            part.count(&resolution, (upper - 1) * STEP_NS, counts[place]);
-        }
-
-        if let (Some(min), Some(avg), Some(max_us)) =
-            (at(&self.minima), at(&self.averages).filter(|avg| avg.is_finite()), max_us)
-        {
-            let min_us = to_ns(min, 1.0).unwrap_or(0);
-            let stated = SourceFigures {
-                min_ns: min_us.saturating_sub(1).saturating_mul(STEP_NS),
-                max_ns: max_us.saturating_mul(STEP_NS),
-                // Half a microsecond too much, on average: each gap is counted rounded up.
-                mean_ns: (avg - 0.5).max(0.0) * STEP_NS as f64,
-            };
-            part.moments = Some(part.moments_around(&resolution, stated));
-        }
-
+        let duration_s = at(&self.durations).unwrap_or(0.0);
+        let (resolution, part) = gaps(&buckets, (min_us, mean_us, max_us), duration_s);
         if part.samples() == 0 {
             let reason = format!("core {} has no gap in any bucket", self.cores[place]);
             return Err(Error::Nothing { format: FORMAT, reason });
         }
 
-        Ok(self.described(place, part, resolution))
-    }
-
-    fn described(&self, place: usize, part: StreamPart, resolution: Resolution) -> Stream {
-        let last = self.rows.last().map_or(1, |(upper, _)| *upper);
         let several = self.cores.len() > 1;
+        let machine = "the machine, the start and the command: oslat's text does not hold them, its --json does";
         let mut stream = Stream {
             label: if several { format!("CPU {}", self.cores[place]) } else { String::new() },
             host: onbeat_host::machine::Host::from_facts([("measured with", self.version.clone())]),
-            missing: vec![
-                "order and times of the gaps: no figures over time and no intervals".to_owned(),
-                "gaps to the nanosecond: oslat rounds each up to a microsecond; mean and standard deviation are estimates"
-                    .to_owned(),
-                "the machine, the start and the command: oslat's text does not hold them, its --json does".to_owned(),
-            ],
+            missing: MISSING.into_iter().chain([machine]).map(str::to_owned).collect(),
             ..Stream::default()
         };
-        if self.is_priority_known {
-            let priority = Some(self.priority.unwrap_or(0));
-            rt_text::describe_scheduling(&mut stream, None, priority);
-        }
-        if resolution.beyond.is_some() {
-            stream.missing.push(format!(
-                "gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall \
-                 there are given as the maximum",
-                last - 1
-            ));
-        }
-
+        rt_text::describe_scheduling(&mut stream, None, self.priority);
+        stream.missing.extend(beyond_in_words(&resolution, &buckets));
         stream.remarks.extend(self.passed_over.sentence("oslat"));
         stream.put(part, resolution);
-        stream
+        Ok(stream)
     }
+}
+
+/// What oslat does not record.
+pub(super) const MISSING: [&str; 2] = [
+    "order and times of the gaps: no figures over time and no intervals",
+    "gaps to the nanosecond: oslat rounds each up to a microsecond; mean and standard deviation are estimates",
+];
+
+/// What it does not record of gaps beyond its last bucket, where there are some.
+pub(super) fn beyond_in_words(resolution: &Resolution, buckets: &[(u64, u64)]) -> Option<String> {
+    let (last, _) = buckets.last().filter(|_| resolution.beyond.is_some())?;
+    Some(format!(
+        "gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall there are given as the maximum",
+        last - 1
+    ))
+}
+
+/// The gaps of a core: its buckets in microseconds, rising from 1 on, with their counts; smallest,
+/// mean and largest gap as oslat states them, in microseconds.
+pub(super) fn gaps(
+    buckets: &[(u64, u64)],
+    (min_us, mean_us, max_us): (Option<u64>, Option<f64>, Option<u64>),
+    duration_s: f64,
+) -> (Resolution, StreamPart) {
+    let (last, in_last) = buckets.last().copied().unwrap_or((1, 0));
+    let beyond = max_us
+        .filter(|max| *max > last)
+        .and_then(|max| Overflow { end: last - 1, max: max - 1, count: in_last }.at(STEP_NS));
+    let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
+    let mut part = StreamPart::untimed(Series::Gap, duration_s.clamp(0.0, 1e9));
+    for (upper, n) in buckets {
+        part.count(&resolution, (upper - 1) * STEP_NS, *n);
+    }
+
+    if let (Some(min_us), Some(mean_us), Some(max_us)) = (min_us, mean_us, max_us) {
+        let stated = SourceFigures {
+            min_ns: min_us.saturating_sub(1).saturating_mul(STEP_NS),
+            max_ns: max_us.saturating_mul(STEP_NS),
+            // Each gap is counted rounded up to its microsecond, and so is the mean: half of one
+            // too much, on average.
+            mean_ns: (mean_us - 0.5).max(0.0) * STEP_NS as f64,
+        };
+        part.moments = Some(part.moments_around(&resolution, stated));
+    }
+
+    (resolution, part)
 }

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use super::date;
 use super::error::Error;
 use super::format::{Format, SourceOptions};
+use super::oslat::{MISSING, beyond_in_words, gaps};
 use super::rt_text;
 use super::stated::{self, Stated};
-use super::stream::{SourceFigures, Stream, StreamPart};
+use super::stream::{Stream, StreamPart};
 use crate::{Beyond, Resolution, Series};
 use onbeat_host::machine::Host;
 
@@ -439,12 +440,11 @@ impl OtherThread {
 /// # Errors
 /// [`Error`].
 pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
-    const STEP_NS: u64 = 1_000;
     let format = Format::OslatJson;
     let file: RtTestsJson<OslatThread> = RtTestsJson::parse(text, format)?;
     let mut streams = Vec::new();
     for (&number, thread) in &file.thread {
-        let Some((&last, &in_last)) = thread.histogram.last_key_value() else {
+        let Some((&last, _)) = thread.histogram.last_key_value() else {
             let advice = "oslat writes one with --json, unless it was stopped before it began";
             return Err(Error::NoHistogram { format, lines: text.lines().count(), advice });
         };
@@ -455,39 +455,12 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
             return Err(Error::line(format, line_of(text, number), reason));
         }
 
+        let buckets: Vec<(u64, u64)> = thread.histogram.iter().map(|(us, n)| (*us, *n)).collect();
+        let figures = (Some(thread.min), Some(thread.avg), Some(thread.max));
+        let (resolution, part) = gaps(&buckets, figures, thread.duration);
         let mut stream = file.stream(number, thread.cpu);
-        // oslat's last bucket holds everything beyond it, and its counts begin at 1.
-        let overflow =
-            Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
-        let beyond = if thread.max > last { overflow.at(STEP_NS) } else { None };
-        let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
-        let mut part = StreamPart::untimed(Series::Gap, thread.duration.clamp(0.0, 1e9));
-        for (&bucket, &n) in &thread.histogram {
-            part.count(&resolution, (bucket - 1) * STEP_NS, n);
-        }
-
-        let stated = SourceFigures {
-            min_ns: thread.min.saturating_sub(1).saturating_mul(STEP_NS),
-            max_ns: thread.max.saturating_mul(STEP_NS),
-            // Each gap is counted rounded up to its microsecond, and so is the mean: half of one
-            // too much, on average.
-            mean_ns: (thread.avg - 0.5).max(0.0) * STEP_NS as f64,
-        };
-
-        part.moments = Some(part.moments_around(&resolution, stated));
-        stream.missing = vec![
-            "order and times of the gaps: no figures over time and no intervals".to_owned(),
-            "gaps to the nanosecond: oslat rounds each up to a microsecond; mean and standard deviation are estimates"
-                .to_owned(),
-        ];
-        if beyond.is_some() {
-            stream.missing.push(format!(
-                "gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall \
-                 there are given as the maximum",
-                last - 1
-            ));
-        }
-
+        stream.missing.extend(MISSING.map(str::to_owned));
+        stream.missing.extend(beyond_in_words(&resolution, &buckets));
         stream.put(part, resolution);
         streams.push(stream);
     }
