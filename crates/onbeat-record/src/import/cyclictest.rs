@@ -13,7 +13,7 @@ use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, begins_with, each_line};
 use super::rt_tests::{CommandLine, NO_SKIPPED, Overflow, missing};
 use super::rt_text::{self, MOST_THREADS, StatusLine};
 use super::samples::{Extent, Sample, SampleCounter, count_each};
@@ -196,10 +196,9 @@ impl CyclictestText {
         // The interval that -v prints is that of the thread after this one.
         let is_of_thread = text.starts_with("Thread ")
             && (text.contains(" Interval:") || text.contains(" using cpu "));
+        let others = ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: ", "spikes = "];
         is_of_thread
-            || ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: ", "spikes = "]
-                .iter()
-                .any(|known| text.starts_with(known))
+            || begins_with(text, &others)
             || (text.starts_with("T:") && text.contains(" Spike:"))
             || (text.starts_with("Using ") && text.ends_with(" cpus."))
     }

@@ -142,4 +142,8 @@ impl Error {
     pub(crate) fn line(format: Format, line: usize, reason: impl Into<String>) -> Self {
         Self::Line { format, line, reason: reason.into() }
     }
+
+    pub(super) fn nothing(format: Format, reason: impl Into<String>) -> Self {
+        Self::Nothing { format, reason: reason.into() }
+    }
 }

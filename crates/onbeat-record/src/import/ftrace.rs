@@ -10,7 +10,7 @@ use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Line, PassedOver, each_line};
+use super::lines::{Line, PassedOver, begins_with, each_line};
 use super::rt_text;
 use super::samples::{Extent, Sample, SampleCounter, count_each};
 use super::stream::Stream;
@@ -95,7 +95,7 @@ fn stamp_ns(stamp: &str) -> Option<(u64, usize)> {
 /// Whether a line is a comment, or one that `trace-cmd report` prints above the events.
 pub(super) fn is_of_report(line: &str) -> bool {
     let is_empty_cpu = line.starts_with("CPU ") && line.trim_end().ends_with(" is empty");
-    is_empty_cpu || ["#", "cpus=", "version = "].iter().any(|known| line.starts_with(known))
+    is_empty_cpu || begins_with(line, &["#", "cpus=", "version = "])
 }
 
 
@@ -188,7 +188,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         } else {
             "no thread was woken and then switched to; it needs the events sched_wakeup and sched_switch (trace-cmd record -e sched_wakeup -e sched_switch)"
         };
-        return Err(Error::Nothing { format: FORMAT, reason: reason.to_owned() });
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     let series = asked.series.unwrap_or(Series::WakeupLatency);

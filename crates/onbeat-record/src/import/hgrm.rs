@@ -9,6 +9,7 @@
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
+use super::lines::begins;
 use super::stated;
 use super::stream::{SourceFigures, Stream};
 use crate::Series;
@@ -92,7 +93,7 @@ impl PercentileText {
             return Err(Error::line(
                 FORMAT,
                 number,
-                format!("`{}` is not a row of value, percentile and count", brief(line)),
+                format!("`{}` is not a row of value, percentile and count", begins(line)),
             ));
         };
         // A value is printed rounded: it may have been larger by half of its last digit.
@@ -143,10 +144,6 @@ impl PercentileText {
             }
         }
     }
-}
-
-fn brief(line: &str) -> String {
-    line.chars().take(40).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, begins_with, each_line};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stream::Stream;
 use crate::{Resolution, Series};
@@ -69,7 +69,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         let reason = format!(
             "no gap exceeded the threshold{beyond}: there is no sample to import, and the report would be empty"
         );
-        return Err(Error::Nothing { format: FORMAT, reason });
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     let counter = SampleCounter::new(Series::Gap, Resolution::even(1_000), text.extent, None);
@@ -105,11 +105,8 @@ impl HwlatText {
 
     fn other(&mut self, text: &str, line: &Line<'_>) {
         let Some((name, value)) = text.split_once(':') else {
-            let is_known =
-                ["#", "Starting test", "test finished", "interrupted", "report saved to "]
-                    .iter()
-                    .any(|known| text.starts_with(known));
-            if !(is_known || text.contains(" SMIs occured on cpu ")) {
+            let known = ["#", "Starting test", "test finished", "interrupted", "report saved to "];
+            if !(begins_with(text, &known) || text.contains(" SMIs occured on cpu ")) {
                 self.passed_over.count(line);
             }
             return;

@@ -129,8 +129,8 @@ pub fn results(text: &str) -> Result<Vec<Stream>, Error> {
 fn described(mut streams: Vec<Stream>) -> Result<Vec<Stream>, Error> {
     streams.retain(|stream| !stream.parts.is_empty());
     if streams.is_empty() {
-        let reason = "it states no samples: it was stopped before its first one".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "it states no samples: it was stopped before its first one";
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     for stream in &mut streams {

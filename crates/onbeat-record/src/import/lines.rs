@@ -114,6 +114,11 @@ pub(super) fn begins(text: &str) -> String {
     text.trim().chars().filter(|c| !c.is_control()).take(SHOWN).collect()
 }
 
+/// Whether a line begins in one of these ways.
+pub(super) fn begins_with(text: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| text.starts_with(known))
+}
+
 /// Lines that a format does not know, counted.
 #[derive(Default)]
 pub(super) struct PassedOver {

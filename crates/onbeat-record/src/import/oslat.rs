@@ -7,7 +7,7 @@ use std::io::BufRead;
 
 use super::error::Error;
 use super::format::{Format, to_ns};
-use super::lines::{Line, PassedOver, each_line};
+use super::lines::{Line, PassedOver, begins_with, each_line};
 use super::rt_tests::Overflow;
 use super::rt_text;
 use super::stream::{SourceFigures, Stream, StreamPart};
@@ -16,6 +16,9 @@ use crate::{Resolution, Series};
 const FORMAT: Format = Format::Oslat;
 const STEP_NS: u64 = 1_000;
 const MOST_CORES: usize = 8192;
+/// How other lines begin; dots are for empty buckets (`-z`).
+const OTHERS: [&str; 5] =
+    ["Pre-heat for", "Test starts", "Test completed", "Global bias set", "..."];
 
 #[derive(Default)]
 struct OslatText {
@@ -54,11 +57,7 @@ impl OslatText {
         let Some((name, rest)) = text.split_once(':') else {
             if let Some(version) = text.strip_prefix("oslat V ") {
                 self.version = Some(format!("rt-tests {}", version.trim()));
-            // Dots are for empty buckets (`-z`).
-            } else if !["Pre-heat for", "Test starts", "Test completed", "Global bias set", "..."]
-                .iter()
-                .any(|known| text.starts_with(known))
-            {
+            } else if !begins_with(text, &OTHERS) {
                 self.passed_over.count(line);
             }
             return Ok(());
@@ -130,7 +129,7 @@ impl OslatText {
         let (resolution, part) = gaps(&buckets, (min_us, mean_us, max_us), duration_s);
         if part.samples() == 0 {
             let reason = format!("core {} has no gap in any bucket", self.cores[place]);
-            return Err(Error::Nothing { format: FORMAT, reason });
+            return Err(Error::nothing(FORMAT, reason));
         }
 
         let several = self.cores.len() > 1;

@@ -100,8 +100,8 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
 
     let all = rows.iter().fold(Moments::default(), |all, row: &Row| all.merged(row.moments));
     if all.n == 0 {
-        let reason = "no message was received: there is no latency to import".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "no message was received: there is no latency to import";
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     let mut stream = stream(&rows, all, asked.series.unwrap_or(Series::Recorded));

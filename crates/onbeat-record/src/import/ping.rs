@@ -6,7 +6,7 @@ use std::io::{BufRead, Seek};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, begins_with, each_line};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stated::Stated;
 use super::stream::Stream;
@@ -124,14 +124,13 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         })?;
     } else if let Some(figures) = text.figures {
         let received = text.counts.map(|(_, received)| received).filter(|n| *n > 0);
-        let stated = Stated::in_units(received, figures, 1e6).ok_or_else(|| Error::Nothing {
-            format: FORMAT,
-            reason: "its closing figures contradict each other".to_owned(),
-        })?;
+        let stated = Stated::in_units(received, figures, 1e6);
+        let contradiction = || Error::nothing(FORMAT, "its closing figures contradict each other");
+        let stated = stated.ok_or_else(contradiction)?;
         stated.put_into(&mut stream, series, 1_000);
     } else {
-        let reason = "no request was answered: there is no round trip to import".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "no request was answered: there is no round trip to import";
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     text.describe(&mut stream);
@@ -220,17 +219,14 @@ fn is_unanswered(text: &str) -> bool {
     // The time of `-D`.
     let stamped = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     let text = stamped.map_or(text, |(_, rest)| rest);
-    ["no answer yet for icmp_seq=", "Request timeout for icmp_seq ", "Request timed out"]
-        .iter()
-        .any(|known| text.starts_with(known))
-        || text.to_ascii_lowercase().contains("unreachable")
+    let known =
+        ["no answer yet for icmp_seq=", "Request timeout for icmp_seq ", "Request timed out"];
+    begins_with(text, &known) || text.to_ascii_lowercase().contains("unreachable")
 }
 
 /// Other lines of Windows' ping.
 fn is_of_windows(text: &str) -> bool {
-    ["Ping statistics for ", "Approximate round trip times", "Minimum = "]
-        .iter()
-        .any(|known| text.starts_with(known))
+    begins_with(text, &["Ping statistics for ", "Approximate round trip times", "Minimum = "])
 }
 
 /// `3 packets transmitted, 3 received, 0% packet loss`, `3 packets transmitted, 3 packets received`,

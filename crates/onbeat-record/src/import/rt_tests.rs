@@ -403,7 +403,7 @@ pub fn others(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     streams.retain(|stream| !stream.parts.is_empty());
     if streams.is_empty() {
         let reason = "it states no samples: the program was stopped before its first one";
-        return Err(Error::Nothing { format, reason: reason.to_owned() });
+        return Err(Error::nothing(format, reason));
     }
 
     Ok(streams)

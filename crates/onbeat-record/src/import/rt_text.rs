@@ -9,7 +9,7 @@ use std::io::BufRead;
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, Line, PassedOver, each_line, without_interrupt};
+use super::lines::{Damage, Line, PassedOver, begins_with, each_line, without_interrupt};
 use super::stated::Stated;
 use super::stream::Stream;
 use crate::Series;
@@ -22,6 +22,8 @@ const STEP_NS: u64 = 1_000;
 pub(super) const MOST_THREADS: u32 = 8192;
 /// Width that cyclictest pads averages in nanoseconds to.
 const NS_WIDTH: usize = 8;
+/// How other lines begin.
+const OTHERS: [&str; 4] = ["deadline thread ", "thread[", "main thread ", "Using all CPUS"];
 
 /// The programs, as their command lines begin.
 pub const TOOLS: [&str; 6] =
@@ -235,7 +237,7 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
         text.of_status(several, asked).into_iter().chain(text.of_pairs(several, asked)).collect();
     if streams.is_empty() {
         let reason = "no line states cycles with minimum, average and maximum; run it with -q, or with --json";
-        return Err(Error::Nothing { format: FORMAT, reason: reason.to_owned() });
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     for stream in &mut streams {
@@ -269,10 +271,7 @@ impl RtText {
         } else if let Some((tool, words)) = command(text).filter(|_| self.command.is_empty()) {
             self.tool = tool;
             self.command = words;
-        } else if !["deadline thread ", "thread[", "main thread ", "Using all CPUS"]
-            .iter()
-            .any(|known| text.starts_with(known))
-        {
+        } else if !begins_with(text, &OTHERS) {
             self.passed_over.count(line);
         }
     }

@@ -61,8 +61,8 @@ impl Row {
 /// [`Error`].
 pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     if !is_of_timerlat(text) && is_of_osnoise(text) {
-        let reason = "rtla osnoise top and rtla hwnoise state sums and the largest noise, neither minimum nor average nor a count; rtla osnoise hist has all of them".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "rtla osnoise top and rtla hwnoise state sums and the largest noise, neither minimum nor average nor a count; rtla osnoise hist has all of them";
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
@@ -112,8 +112,8 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
 
     streams.retain(|stream| !stream.parts.is_empty());
     if streams.is_empty() {
-        let reason = "no row of a CPU has samples; rtla timerlat hist has a histogram".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "no row of a CPU has samples; rtla timerlat hist has a histogram";
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     Ok(streams)

@@ -7,7 +7,7 @@ use std::io::BufRead;
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
-use super::lines::{Line, PassedOver, each_line};
+use super::lines::{Line, PassedOver, begins_with, each_line};
 use super::stated;
 use super::stream::{SourceFigures, Stream};
 use crate::Series;
@@ -66,8 +66,8 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
     }
 
     if streams.is_empty() {
-        let reason = "it states no observations with their percentiles and maximum".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "it states no observations with their percentiles and maximum";
+        return Err(Error::nothing(FORMAT, reason));
     }
     Ok(streams)
 }
@@ -76,7 +76,7 @@ impl SockperfText {
     fn line(&mut self, line: &Line<'_>) {
         let text = line.text.trim();
         let Some(says) = text.strip_prefix(PREFIX) else {
-            if !["sockperf[", "[ "].iter().any(|known| text.starts_with(known)) {
+            if !begins_with(text, &["sockperf[", "[ "]) {
                 self.passed_over.count(line);
             }
             return;

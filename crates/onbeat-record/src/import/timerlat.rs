@@ -107,8 +107,8 @@ pub fn read(file: &mut (impl BufRead + Seek)) -> Result<Vec<Stream>, Error> {
         Ok(())
     })?;
     if text.cpus.is_empty() {
-        let reason = "no line states an activation with its timer_latency".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = "no line states an activation with its timer_latency";
+        return Err(Error::nothing(FORMAT, reason));
     }
 
     let mut counters: BTreeMap<(u32, Series), SampleCounter> = BTreeMap::new();

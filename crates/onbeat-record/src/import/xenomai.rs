@@ -11,7 +11,7 @@ use std::io::BufRead;
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, begins_with, each_line};
 use super::rt_text;
 use super::stated::{self, Stated};
 use super::stream::{Stream, StreamPart};
@@ -59,8 +59,7 @@ pub fn read(
     text.buckets_of_gnuplot();
     let stated = text.stated();
     if text.buckets.is_empty() && stated.is_none() {
-        let reason = "no line RTD or RTS holds figures".to_owned();
-        return Err(Error::Nothing { format, reason });
+        return Err(Error::nothing(format, "no line RTD or RTS holds figures"));
     }
 
     Ok(vec![text.stream(stated)])
@@ -102,7 +101,7 @@ impl LatencyText {
         // The closing line is cut off most often: it is written at the end, when a user has already
         // closed the terminal.
         } else if let Some(figures) = text.strip_prefix("RTS|").filter(|_| line.has_end) {
-            self.closing = self.three(figures, ["lat min", "lat avg", "lat max"]).or(self.closing);
+            self.closing = self.three(figures).or(self.closing);
             self.count_events(figures);
         } else if let Some(row) = text.strip_prefix("HSD|") {
             self.bucket(row, line)?;
@@ -131,9 +130,8 @@ impl LatencyText {
             self.unit_ns = 1.0;
         }
 
-        ["==", "RTT|", "---|", "HSH|", "HSS|", "warming up", "RTAI Testsuite"]
-            .iter()
-            .any(|known| text.starts_with(known))
+        let known = ["==", "RTT|", "---|", "HSH|", "HSS|", "warming up", "RTAI Testsuite"];
+        begins_with(text, &known)
     }
 
     /// `(periodic user-mode task, 100 us period, priority 99)`, `(irq, 1000 us period, CPU1)`.
@@ -158,7 +156,7 @@ impl LatencyText {
         } else if comment.contains("lat min|") {
             self.columns = names(comment);
         } else if comment.contains('|') {
-            self.closing = self.three(comment, ["lat min", "lat avg", "lat max"]);
+            self.closing = self.three(comment);
             self.count_events(comment);
         } else if let Some((name, value)) = comment.split_once(": ") {
             self.comment_of_latmus(name, value.split_whitespace().next().unwrap_or_default());
@@ -186,13 +184,14 @@ impl LatencyText {
         }
     }
 
-    /// Figures of the named columns.
-    fn three(&self, row: &str, wanted: [&str; 3]) -> Option<[f64; 3]> {
+    /// Smallest, mean and largest latency of a row.
+    fn three(&self, row: &str) -> Option<[f64; 3]> {
+        const NAMES: [&str; 3] = ["lat min", "lat avg", "lat max"];
         let fields: Vec<&str> = row.split('|').map(str::trim).collect();
-        let default = ["lat min", "lat avg", "lat max"].map(str::to_owned);
+        let default = NAMES.map(str::to_owned);
         let columns = if self.columns.is_empty() { &default[..] } else { &self.columns[..] };
         let mut found = [0.0; 3];
-        for (figure, name) in found.iter_mut().zip(wanted) {
+        for (figure, name) in found.iter_mut().zip(NAMES) {
             // By name: versions of `latency` differ in the columns between them.
             let place = columns.iter().position(|column| column == name)?;
             *figure = fields.get(place)?.parse().ok().filter(|n: &f64| n.is_finite())?;
@@ -217,7 +216,7 @@ impl LatencyText {
     fn second(&mut self, figures: &str, line: &Line<'_>) -> Result<(), Error> {
         // A line that lacks its last columns may have lost digits of the one before.
         let is_whole = figures.split('|').count() >= self.columns.len();
-        let read = self.three(figures, ["lat min", "lat avg", "lat max"]);
+        let read = self.three(figures);
         let Some([min, mean, max]) = read.filter(|_| is_whole) else {
             let reason = format!("`{}` is not a line of figures", line.text.trim());
             let before = (self.format, self.seconds, "lines of figures");
