@@ -10,7 +10,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::date;
 use super::error::Error;
-use super::format::{Format, SourceOptions};
+use super::format::{FARTHEST_NS, Format, SourceOptions};
 use super::lines::{Damage, Line, each_line};
 use super::number::{Mark, Number, Separator};
 use super::samples::{Extent, Sample, SampleCounter};
@@ -22,8 +22,6 @@ const FORMAT: Format = Format::Csv;
 const LONGEST_LINE: usize = 4096;
 /// The first two lines are within this many bytes.
 const BEGINNING: u64 = 64 * 1024;
-/// No latency is longer: 10,000 hours.
-const LONGEST_NS: f64 = 3.6e16;
 /// No time is later, in seconds since 1970 or any other instant: the year 5138.
 const FARTHEST_S: f64 = 1e11;
 
@@ -278,7 +276,7 @@ impl Columns {
         let field = fields[self.value];
         let value = Number::parse(field, self.separator).ok_or_else(|| no_number(field))?;
         let ns = (value.figure * self.unit_ns).round();
-        if ns.abs() > LONGEST_NS {
+        if ns.abs() > FARTHEST_NS as f64 {
             return Err(format!("{} is not a latency: above 10,000 hours", value.figure));
         }
 

@@ -1,6 +1,7 @@
 //! Figures that a source states without a histogram: count, extremes, mean; and percentiles, which
 //! part the samples where their number is stated too.
 
+use super::format::FARTHEST_NS;
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Beyond, Early, Moments, Resolution, Series};
 
@@ -19,8 +20,8 @@ impl Stated {
     /// beyond 10,000 hours.
     pub(super) fn in_units(n: Option<u64>, figures: [f64; 3], unit_ns: f64) -> Option<Self> {
         let [min, mean, max] = figures;
-        let is_possible = figures.iter().all(|figure| (figure * unit_ns).abs() <= 3.6e16);
-        (is_possible && min <= max).then(|| Self {
+        let farthest = FARTHEST_NS as f64 / unit_ns;
+        (figures.iter().all(|figure| figure.abs() <= farthest) && min <= max).then(|| Self {
             n,
             min_ns: (min * unit_ns).round() as i64,
             max_ns: (max * unit_ns).round() as i64,

@@ -4,17 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::format::Format;
+use super::format::{FARTHEST_NS, Format};
 use crate::{
     Cell, EVERY_SECONDS, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note,
     Remark, Resolution, RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
 };
 use onbeat_host::machine::Host;
-
-/// Values beyond ten thousand hours are counted as that.
-// Figures of other tools are text that anybody may write. Beyond a year, sums of squares and times
-// in the file would overflow.
-const FARTHEST_NS: u64 = 36_000_000_000_000_000;
 
 /// One stream of a source: a thread, a CPU, a tag, or all of it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Seek};
 
 use super::error::Error;
-use super::format::Format;
+use super::format::{FARTHEST_NS, Format};
 use super::ftrace::is_of_report;
 use super::lines::{Damage, Line, PassedOver, each_line};
 use super::samples::{Extent, Sample, SampleCounter, count_each};
@@ -19,8 +19,6 @@ use crate::{Resolution, Series};
 const FORMAT: Format = Format::Timerlat;
 /// More CPUs than this are not CPUs.
 const MOST_CPUS: u32 = 8192;
-/// No latency is longer: 10,000 hours.
-const LONGEST_NS: i64 = 36_000_000_000_000_000;
 
 /// What a line says of an activation.
 struct Activation {
@@ -43,7 +41,7 @@ impl Activation {
             _ => return None,
         };
         let latency = latency.trim_start_matches([':', ' ', '\t']).split_whitespace().next()?;
-        let ns = latency.parse().ok().filter(|ns: &i64| (0..=LONGEST_NS).contains(ns))?;
+        let ns = latency.parse().ok().filter(|ns: &u64| *ns <= FARTHEST_NS)?.cast_signed();
         let (cpu, t_s) = place(head)?;
         Some(Self {
             cpu,
