@@ -112,23 +112,27 @@ impl Trend {
         // All or none: a column of places with holes would be read as the step's beginning.
         let is_placed = steps.iter().flatten().all(|step| step.worst_at.is_some());
         for step in steps {
-            let figures = step.unwrap_or_default();
+            let StepFigures { min_ns, p50_ns, p90_ns, max_ns, worst_at } = step.unwrap_or_default();
             let code =
                 // Code 0 is "no sample". No latency has it: 0 ns is written as 1.
                 |ns: u64, m: u32| if step.is_some() { code_of(ns.min(LONGEST_NS), m) } else { 0 };
-            pack(&mut note.min, code(figures.min_ns, COARSE), 2);
-            pack(&mut note.p50, code(figures.p50_ns, FINE), 3);
-            pack(&mut note.p90, code(figures.p90_ns, FINE), 3);
-            pack(&mut note.max, code(figures.max_ns, COARSE), 2);
-
+            let (min, max) = (code(min_ns, COARSE), code(max_ns, COARSE));
+            note.push(min, [code(p50_ns, FINE), code(p90_ns, FINE)], max);
             if is_placed {
-                let place =
-                    (figures.worst_at.unwrap_or(0.0).clamp(0.0, 1.0) * PLACES as f64) as u64;
+                let place = (worst_at.unwrap_or(0.0).clamp(0.0, 1.0) * PLACES as f64) as u64;
                 pack(&mut note.worst_at, place.min(PLACES - 1), 2);
             }
         }
 
         note
+    }
+
+    /// Adds the codes of a step: smallest value, median and 90th percentile, largest value.
+    fn push(&mut self, min: u64, [p50, p90]: [u64; 2], max: u64) {
+        pack(&mut self.min, min, 2);
+        pack(&mut self.p50, p50, 3);
+        pack(&mut self.p90, p90, 3);
+        pack(&mut self.max, max, 2);
     }
 
     /// Whether it says when in its step a largest value was.
@@ -310,7 +314,7 @@ impl TrendTally {
 
     fn close_steps_before(&mut self, step: u64) {
         while self.step < step {
-            let [p50, p90] = [0.5, 0.9].map(|share| self.quantile(share));
+            let shares = [0.5, 0.9].map(|share| self.quantile(share));
             // Within its step, so that the page can put the point where it happened and not in the
             // middle of a second.
             let place = self.worst_at.ns_since(self.from.plus_ns(self.step * self.step_ns))
@@ -318,10 +322,7 @@ impl TrendTally {
                 / self.step_ns;
             let place = if self.n == 0 { 0 } else { place.min(PLACES - 1) };
             let coarse = |ns: u64| if self.n == 0 { 0 } else { code_of(ns, COARSE) };
-            pack(&mut self.note.min, coarse(self.min_ns), 2);
-            pack(&mut self.note.p50, p50, 3);
-            pack(&mut self.note.p90, p90, 3);
-            pack(&mut self.note.max, coarse(self.max_ns), 2);
+            self.note.push(coarse(self.min_ns), shares, coarse(self.max_ns));
             pack(&mut self.note.worst_at, place, 2);
 
             if self.n > 0 {

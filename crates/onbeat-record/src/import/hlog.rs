@@ -127,37 +127,25 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut streams = counting.finish()?;
     for stream in &mut streams {
         stream.started_unix_s = clock.started_unix_s();
-        stream.missing = missing(asked, stream, &clock);
         stream.remarks = damage.sentences();
+        stream.lacks(
+            "skipped releases, the machine and the command: an interval log does not hold them",
+        );
+        stream.lacks(
+            "order and times within an interval, and exact means: computed from the histogram's buckets",
+        );
+        if asked.unit_ns.is_none() {
+            stream.lacks("the unit: nanoseconds assumed, as HdrHistogram's writers use (--unit)");
+        }
+        if stream.parts.iter().any(|part| part.series == Series::Recorded) {
+            stream.lacks("what the values are: the log does not say, and --as was not given");
+        }
+        if clock.start_s.is_none() {
+            stream.lacks("the start: the log has no StartTime; its first time stamp is used");
+        }
     }
 
     Ok(streams)
-}
-
-fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<String> {
-    let mut missing = vec![
-        "skipped releases, the machine and the command: an interval log does not hold them"
-            .to_owned(),
-        "order and times within an interval, and exact means: computed from the histogram's \
-         buckets"
-            .to_owned(),
-    ];
-    if asked.unit_ns.is_none() {
-        missing.push(
-            "the unit: nanoseconds assumed, as HdrHistogram's writers use (--unit)".to_owned(),
-        );
-    }
-
-    if stream.parts.iter().any(|part| part.series == Series::Recorded) {
-        missing
-            .push("what the values are: the log does not say, and --as was not given".to_owned());
-    }
-    if clock.start_s.is_none() {
-        missing
-            .push("the start: the log has no StartTime; its first time stamp is used".to_owned());
-    }
-
-    missing
 }
 
 /// The fields of a line, or what is wrong with it.
@@ -349,11 +337,7 @@ impl IntervalMerger {
 
             Stream {
                 label,
-                resolution: tag
-                    .resolution
-                    .map(|resolution| (tag.series, resolution))
-                    .into_iter()
-                    .collect(),
+                resolution: tag.resolution.map(|of| (tag.series, of)).into_iter().collect(),
                 parts: tag.parts,
                 steps: tag.steps.filter(|steps| steps.figures.len() > 1),
                 ..Stream::default()
@@ -363,11 +347,8 @@ impl IntervalMerger {
         let streams: Vec<Stream> =
             self.tags.into_iter().map(stream).filter(|stream| !stream.parts.is_empty()).collect();
         if streams.is_empty() {
-            return Err(Error::NoHistogram {
-                format: FORMAT,
-                lines: 0,
-                advice: "none of its histograms holds a sample",
-            });
+            let advice = "none of its histograms holds a sample";
+            return Err(Error::NoHistogram { format: FORMAT, lines: 0, advice });
         }
 
         Ok(streams)
