@@ -116,14 +116,16 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut text = CyclictestText::default();
     let lines = each_line(file, |line| text.line(line))?;
     let step_ns = text.step_ns(asked)?;
-    let mut streams = if !text.samples.is_empty() {
+    let streams = if !text.samples.is_empty() {
         // The first pass has learnt which threads there are and how they count; samples are read in
         // a second one, so that memory holds values and not lines.
         text.samples(file, step_ns)?
     } else if let Some((_, _, first)) = text.rows.first() {
         let threads = text.threads_of(first.len());
-        let streams = (0..threads).map(|thread| text.histogram(thread, threads, step_ns));
-        streams.collect::<Result<Vec<Stream>, Error>>()?
+        let streams = (0..threads).zip(0..).map(|(place, thread)| {
+            text.histogram(place, threads, step_ns).map(|stream| (thread, stream))
+        });
+        streams.collect::<Result<Vec<(u32, Stream)>, Error>>()?
     } else {
         text.figures(step_ns)
     };
@@ -134,11 +136,11 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     let is_unit_known = asked.unit_ns.is_some() || step_ns == 1;
-    for stream in &mut streams {
-        text.describe(stream, is_unit_known);
-    }
-
-    Ok(streams)
+    let described = |(thread, mut stream): (u32, Stream)| {
+        text.describe(&mut stream, thread, is_unit_known);
+        stream
+    };
+    Ok(streams.into_iter().map(described).collect())
 }
 
 impl CyclictestText {
@@ -348,13 +350,13 @@ impl CyclictestText {
     }
 
     /// What status lines state, a stream per thread.
-    fn figures(&self, step_ns: u64) -> Vec<Stream> {
+    fn figures(&self, step_ns: u64) -> Vec<(u32, Stream)> {
         let several = self.status.len() > 1;
         let of_thread = |(thread, status): (&u32, &StatusLine)| {
             let label = label(*thread, several);
             let mut stream = status.stream(label, Series::WakeupLatency, step_ns)?;
             stream.lacks(NO_SKIPPED);
-            Some(stream)
+            Some((*thread, stream))
         };
         self.status.iter().filter_map(of_thread).collect()
     }
@@ -364,7 +366,7 @@ impl CyclictestText {
         &self,
         file: &mut (impl BufRead + Seek),
         step_ns: u64,
-    ) -> Result<Vec<Stream>, Error> {
+    ) -> Result<Vec<(u32, Stream)>, Error> {
         let counter = |(thread, of): (&u32, &VerboseThread)| {
             let resolution = Resolution::even(step_ns);
             let mut extent = Extent { samples: of.samples, ..Extent::default() };
@@ -404,7 +406,7 @@ impl CyclictestText {
                     of.absent
                 ));
             }
-            stream
+            (thread, stream)
         };
         Ok(streams.into_iter().map(described).collect())
     }
@@ -415,8 +417,7 @@ impl CyclictestText {
     }
 
     /// What the text says of how a thread ran, and what of it is not imported.
-    fn describe(&self, stream: &mut Stream, is_unit_known: bool) {
-        let thread = stream.label.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    fn describe(&self, stream: &mut Stream, thread: u32, is_unit_known: bool) {
         let status = self.status.get(&thread);
         stream.period_ns = self.interval_us(thread).and_then(|us| us.checked_mul(1_000));
         let options = self.options();
@@ -491,4 +492,18 @@ fn numbers<'w>(words: impl Iterator<Item = &'w str>, line: usize) -> Result<Vec<
         word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is not a count")))
     };
     words.map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn a_thread_alone_keeps_its_interval_and_its_priority() {
+        let line = "T: 2 (23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305\n";
+        let streams = read(&mut Cursor::new(line), &SourceOptions::default()).expect("figures");
+        assert_eq!((streams.len(), streams[0].period_ns), (1, Some(1_000_000)));
+        assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
+    }
 }
