@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -76,7 +75,6 @@ pub struct RunWriter {
     file: File,
     path: PathBuf,
     written: u64,
-    started: SystemTime,
     encoder: Encoder,
     encoded: Vec<u8>,
     line: Vec<u8>,
@@ -100,7 +98,7 @@ impl RunWriter {
         let file = opened.map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
         // A file that was made just now has no other writer; readers see by the lock that it grows.
         let _ = lock_of(&file);
-        let mut writer = Self::on(file, path, header, 0);
+        let mut writer = Self::on(file, path, 0);
         // HdrHistogram's readers take this line, the two times and the header as theirs. Notes are
         // comments to them: they begin with `#[`.
         writer.put_line(format_args!("#[Histogram log format version 1.3]"))?;
@@ -123,7 +121,7 @@ impl RunWriter {
     /// # Errors
     /// [`WriteError`], with the path.
     pub fn go_on(past: Past) -> Result<Self, WriteError> {
-        let Past { path, header, mut file, whole_bytes, untold, .. } = past;
+        let Past { path, mut file, whole_bytes, untold, .. } = past;
         // The line that was cut off goes. Appending behind it would make one broken line of two.
         let placed = file.set_len(whole_bytes).and_then(|()| file.seek(SeekFrom::End(0)));
         placed.map_err(|source| WriteError::Append {
@@ -131,7 +129,7 @@ impl RunWriter {
             written: whole_bytes,
             source,
         })?;
-        let mut writer = Self::on(file, &path, &header, whole_bytes);
+        let mut writer = Self::on(file, &path, whole_bytes);
         if let Some(interval) = untold {
             writer.note(&Note::Interval(Box::new(interval)))?;
         }
@@ -140,12 +138,11 @@ impl RunWriter {
         Ok(writer)
     }
 
-    fn on(file: File, path: &Path, header: &Header, written: u64) -> Self {
+    fn on(file: File, path: &Path, written: u64) -> Self {
         Self {
             file,
             path: path.to_owned(),
             written,
-            started: UNIX_EPOCH + Duration::from_secs_f64(header.started_unix_s.max(0.0)),
             encoder: Encoder::new(),
             encoded: Vec::new(),
             line: Vec::new(),
@@ -186,12 +183,6 @@ impl RunWriter {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The wall clock's reading that the file's times count from.
-    #[must_use]
-    pub const fn started(&self) -> SystemTime {
-        self.started
     }
 
     /// Bytes written so far.

@@ -10,10 +10,4 @@ impl Series {
     pub fn from_tag(tag: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|series| series.tag() == tag)
     }
-
-    /// Its place in [`Series::ALL`].
-    #[must_use]
-    pub const fn place(self) -> usize {
-        self as usize
-    }
 }

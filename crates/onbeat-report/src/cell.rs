@@ -207,12 +207,6 @@ impl CellSummary {
         self.series.first_key_value().map(|(series, figures)| (*series, figures))
     }
 
-    /// The figures of its first series.
-    #[must_use]
-    pub fn wakeup(&self) -> Option<&Statistics> {
-        self.main().map(|(_, figures)| figures)
-    }
-
     fn of_cell(cell: Cell) -> Self {
         Self { tuning: cell.tuning, load: cell.load, cpu: cell.cpu, ..Self::default() }
     }

@@ -592,7 +592,7 @@ fn files_of_one_directory_that_measured_the_same_are_taken_together_as_well() {
     let summary = imported::summary(&three(30, 1), None).unwrap();
     let digest = Digest::new("before", 0, summary, &three(30, 1), &SHARES);
     assert_eq!(digest.summary.cells.len(), 1, "three files of one stream");
-    assert_eq!(digest.summary.cells[0].wakeup().unwrap().count, 60_000);
+    assert_eq!(digest.summary.cells[0].main().unwrap().1.count, 60_000);
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn a_file_that_was_cut_between_a_histogram_and_its_note_takes_figures_from_bucke
     let last_note = text.rfind("#[onbeat: {\"interval\"").unwrap();
     let summary = Summary::of_run(&read(&cell, &text[..last_note + 20]), None);
     let cut = &summary.cells[0];
-    let wakeup = cut.wakeup().unwrap();
+    let (_, wakeup) = cut.main().unwrap();
 
     assert!(!cut.complete && wakeup.from_buckets);
     assert_eq!(
