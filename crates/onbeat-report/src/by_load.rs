@@ -4,7 +4,7 @@ use super::cell::CellSummary;
 use super::statistics::Share;
 use super::summary::Summary;
 use super::table::{Column, Entry, NO_FIGURE, Row, Table};
-use super::tables::mark_of;
+use super::tables::{IN_PROGRESS, TRUNCATED, mark_of};
 use super::units::{Letters, count, three_digits};
 use super::verdict::limit_in_words;
 use onbeat_record::Series;
@@ -54,11 +54,11 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
 
     table.explain_unsupported();
     if summary.cells.iter().any(|cell| cell.goes_on) {
-        table.legend.push("+ run in progress; figures from the part recorded so far".to_owned());
+        table.legend.push(IN_PROGRESS.to_owned());
     }
 
     if summary.cells.iter().any(|cell| cell.file.is_some() && !cell.complete && !cell.goes_on) {
-        table.legend.push("* truncated; figures from the recorded part".to_owned());
+        table.legend.push(TRUNCATED.to_owned());
     }
 
     table

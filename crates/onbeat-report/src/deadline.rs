@@ -33,7 +33,7 @@ pub(super) fn judged(
 ) -> Option<DeadlineVerdict> {
     let timing = runs.first()?.0.header.timing.as_ref()?;
     let has_grid = |(run, _): &(&RunFile, &str)| {
-        let keeps = |timing: &Timing| !timing.wait.starts_with("relative");
+        let keeps = |timing: &Timing| !timing.wait_kind().is_relative();
         run.import.is_none()
             && run.header.timing.as_ref().is_some_and(keeps)
             && run.moments(Series::ResponseTime).n > 0

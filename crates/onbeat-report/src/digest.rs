@@ -19,7 +19,7 @@ use super::units::{Letters, ratio, time_ns};
 use onbeat_cause::CauseKind;
 use onbeat_record::{Cell, RunFile, Series, Timing};
 
-/// Percentiles that are compared.
+/// Percentiles that are compared, and that stand in numbers.
 pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
 
 /// Number of resamples.

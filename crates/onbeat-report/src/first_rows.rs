@@ -7,8 +7,7 @@ use super::table::NO_FIGURE;
 use super::units::{Letters, count, percent, time_ns};
 use super::verdict::Limit;
 
-/// Percentiles that stand in numbers, with the largest value behind them.
-pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
+pub use super::digest::SHARES;
 
 /// A line of the figures before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]

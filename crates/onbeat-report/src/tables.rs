@@ -17,8 +17,8 @@ use onbeat_record::{Series, TUNING_LETTERS};
 const SIGN: char = '~';
 const UNSUPPORTED: &str =
     "~ fewer than 10 samples beyond this value, or beyond any value of this row";
-const TRUNCATED: &str = "* truncated; figures from the recorded part";
-const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
+pub(super) const TRUNCATED: &str = "* truncated; figures from the recorded part";
+pub(super) const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
 /// The columns of a load's table, after the tuning.
 const HEADS: [&str; 10] =
     ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
@@ -81,15 +81,9 @@ pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
 pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
     let unit = TableUnit::for_cells(&cells, series, letters);
-    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
-        title: format!(
-            "{}{under}, {}{}",
-            named(series, &cells),
-            unit.name,
-            samples_of(&cells, series)
-        ),
+        title: title(load, &cells, (series, unit)),
         columns: heads(if is_imported { "run" } else { row_head(summary) }, &cells),
         rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
@@ -213,9 +207,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(fixed(times, 1)));
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
-    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
-    let title =
-        format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
+    let title = title(load, &cells, (series, unit));
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
     table
@@ -329,6 +321,12 @@ pub fn ladder(grants: &[Grant]) -> Table {
         rows: grants.iter().map(row).collect(),
         legend,
     }
+}
+
+/// What the figures of a load are, their unit, and how many samples they rest on.
+fn title(load: &str, cells: &[&CellSummary], (series, unit): (Series, TableUnit)) -> String {
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
+    format!("{}{under}, {}{}", named(series, cells), unit.name, samples_of(cells, series))
 }
 
 /// A series by name, and which releases it leaves out.

@@ -12,6 +12,7 @@
 use serde::Serialize;
 
 use super::cell::CellSummary;
+use super::digest::SHARES;
 use super::facts::{self, Facts};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
@@ -348,7 +349,6 @@ fn in_words(change: &Change, what: &str) -> String {
 /// The runs as a table; a group begins where the level changed.
 #[must_use]
 pub fn table(trend: &Trend, letters: Letters) -> Table {
-    const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
     let of_cell = if trend.cell.is_empty() { String::new() } else { format!(" of {}", trend.cell) };
     let mut columns = vec![Column::words("run"), Column::figures("samples")];
     columns.extend(SHARES.map(|share| Column::figures(share.label())));

@@ -83,9 +83,9 @@ impl Evidence {
             }
         };
 
-        let period_ns = run.header.timing.as_ref().map_or(0, |timing| timing.period_ns);
         let timing = run.header.timing.as_ref();
-        let has_no_grid = timing.is_some_and(|timing| timing.wait.starts_with("relative"));
+        let period_ns = timing.map_or(0, |timing| timing.period_ns);
+        let has_no_grid = timing.is_some_and(|timing| timing.wait_kind().is_relative());
         let below = Below::of(run, limit);
         let period_s = if limit.on.is_of_pictures() {
             let measured_s: f64 = run.intervals.iter().map(|interval| interval.length).sum();
