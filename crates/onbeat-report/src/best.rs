@@ -202,7 +202,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
 
 /// One tuning under one load or several: nothing to compare it with.
 fn alone(cell: &CellSummary, figure: &str) -> String {
-    let worst = cell.main().map_or(0, |(_, figures)| figures.max_ns);
+    let worst = cell.max_ns();
     let releases = count(cell.main().map_or(cell.slots, |(_, figures)| figures.count));
     let skipped = skipped_in_words(cell).map_or(String::new(), |words| format!("; {words}"));
     format!("{figure}, at most {} in {releases} releases{skipped}", time_ns(worst, Letters::Ascii))

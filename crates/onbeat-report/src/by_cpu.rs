@@ -102,9 +102,8 @@ fn failing(ranking: &Ranking<'_>) -> String {
 
 fn compared(ranking: &Ranking<'_>, worst: &RankedTuning<'_>) -> String {
     let (tail_ns, cell) = worst.tail();
-    let (series, max_ns) = cell
-        .main()
-        .map_or((Series::ReleaseLatency, 0), |(series, figures)| (series, figures.max_ns));
+    let series = cell.main().map_or(Series::ReleaseLatency, |(series, _)| series);
+    let max_ns = cell.max_ns();
     let time = |ns: u64| time_ns(ns, Letters::Ascii);
     let releases = count(cell.main().map_or(cell.slots, |(_, figures)| figures.count));
     let figure = format!(

@@ -195,6 +195,20 @@ impl CellSummary {
         self.deadline_misses.unwrap_or(0) + self.skipped.unwrap_or(0)
     }
 
+    /// Releases that were too late, and all of them: by the limit it was judged by, or as
+    /// [`Self::late_or_skipped`].
+    pub(super) fn late_of_all(&self) -> (u64, u64) {
+        match &self.verdict {
+            Some(verdict) => (verdict.over + verdict.unsure, verdict.releases),
+            None => (self.late_or_skipped(), self.slots),
+        }
+    }
+
+    /// The largest value of what it is about; 0 without samples.
+    pub(super) fn max_ns(&self) -> u64 {
+        self.main().map_or(0, |(_, figures)| figures.max_ns)
+    }
+
     /// What it is about and the figures of that: wake-up latency, unless its probe or another tool
     /// measured something else.
     #[must_use]

@@ -189,7 +189,7 @@ impl<'c> RankedTuning<'c> {
 
     /// The largest value of all its cells, in nanoseconds.
     pub(super) fn max_ns(&self) -> u64 {
-        self.cells.iter().filter_map(|cell| Some(cell.main()?.1.max_ns)).max().unwrap_or(0)
+        self.cells.iter().map(|cell| cell.max_ns()).max().unwrap_or(0)
     }
 
     fn ln_tail(&self) -> f64 {
@@ -255,10 +255,7 @@ impl LateReleases {
         let mut late = 0;
         let mut all = 0;
         for cell in cells {
-            let (of_cell, out_of) = match (&cell.verdict, limit) {
-                (Some(verdict), Some(_)) => (verdict.over + verdict.unsure, verdict.releases),
-                _ => (cell.late_or_skipped(), cell.slots),
-            };
+            let (of_cell, out_of) = cell.late_of_all();
             (late, all) = (late + of_cell, all + out_of);
         }
 

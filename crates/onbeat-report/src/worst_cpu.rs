@@ -76,7 +76,7 @@ pub(super) fn worst_of(loops: Vec<CellSummary>) -> Option<CellSummary> {
         let has = |of: &CellSummary| of.main().is_some();
         let late = late_rate(a).total_cmp(&late_rate(b));
         let outcome = outcome(a).cmp(&outcome(b));
-        has(a).cmp(&has(b)).then(outcome).then(late).then(max_ns(a).cmp(&max_ns(b)))
+        has(a).cmp(&has(b)).then(outcome).then(late).then(a.max_ns().cmp(&b.max_ns()))
     })?;
     let verdict = worst.verdict.clone().map(|verdict| left_open(verdict, &open));
     Some(CellSummary { verdict, complete, goes_on, cpus, ..worst })
@@ -87,15 +87,8 @@ fn outcome(of: &CellSummary) -> Option<Outcome> {
 }
 
 fn late_rate(of: &CellSummary) -> f64 {
-    let (late, all) = match &of.verdict {
-        Some(verdict) => (verdict.over + verdict.unsure, verdict.releases),
-        None => (of.late_or_skipped(), of.slots),
-    };
+    let (late, all) = of.late_of_all();
     late as f64 / all.max(1) as f64
-}
-
-fn max_ns(of: &CellSummary) -> u64 {
-    of.main().map_or(0, |(_, figures)| figures.max_ns)
 }
 
 /// A CPU without samples has not shown that it meets the limit.
