@@ -248,9 +248,7 @@ impl LcmEvents {
         self.at = at + LCM_HEAD as u64 + name.len() as u64 + payload.len() as u64;
         let channel = self.channel(&String::from_utf8_lossy(&name))?;
         // Events are numbered across all channels: a gap in those of one is no loss.
-        let log_time = long(12).saturating_mul(1000);
-        let publish_time = log_time;
-        Ok(Some(LogMessage { channel, sequence: 0, log_time, publish_time, data: payload }))
+        Ok(Some(LogMessage::bare(channel, long(12).saturating_mul(1000), payload)))
     }
 
     /// Looks for the next sync word.
@@ -539,13 +537,7 @@ impl RosbagRecords {
                     return if self.undefined.insert(id) { Err(unknown) } else { Ok(()) };
                 };
                 let log_time = u64::from(seconds) * 1_000_000_000 + u64::from(ns);
-                self.waiting.push_back(LogMessage {
-                    channel,
-                    sequence: 0,
-                    log_time,
-                    publish_time: log_time,
-                    data: content,
-                });
+                self.waiting.push_back(LogMessage::bare(channel, log_time, content));
             }
             _ => {}
         }

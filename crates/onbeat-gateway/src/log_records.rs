@@ -76,6 +76,13 @@ pub(super) struct LogMessage {
     pub(super) data: Vec<u8>,
 }
 
+impl LogMessage {
+    /// A message of a log without numbers, and with one time for each.
+    pub(super) const fn bare(channel: Arc<LogRecordChannel>, log_time: u64, data: Vec<u8>) -> Self {
+        Self { channel, sequence: 0, log_time, publish_time: log_time, data }
+    }
+}
+
 /// The messages of a file, in its order, and at last why it ends early.
 pub(super) struct LogMessages<R> {
     source: R,

@@ -98,13 +98,8 @@ impl SqliteRows {
             }
             let data: Vec<u8> = row.get(3)?;
             let log_time = u64::try_from(at).unwrap_or(0);
-            let message = self.channels.get(&topic).map(|channel| LogMessage {
-                channel: Arc::clone(channel),
-                sequence: 0,
-                log_time,
-                publish_time: log_time,
-                data,
-            });
+            let channel = self.channels.get(&topic).cloned();
+            let message = channel.map(|channel| LogMessage::bare(channel, log_time, data));
             self.waiting.push_back(message.ok_or(LogDefect::NoTopic { row: id, topic }));
             self.is_over = id == i64::MAX;
             self.next = id.saturating_add(1);
