@@ -1,7 +1,6 @@
 //! Reads logs: what is in them, and their messages in the order of their times.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::error::GatewayError;
@@ -175,7 +174,7 @@ impl LogContent {
         Ok(OrderedMessages {
             path: self.path.clone(),
             file: FormatMessages::open(&self.path, self.most_memory)?,
-            waiting: BinaryHeap::new(),
+            waiting: BTreeMap::new(),
             waiting_bytes: 0,
             most_memory: self.most_memory,
             disorder_ns: self.disorder_ns,
@@ -191,7 +190,8 @@ impl LogContent {
 pub(super) struct OrderedMessages {
     path: PathBuf,
     file: FormatMessages,
-    waiting: BinaryHeap<Reverse<WaitingMessage>>,
+    /// By their times and their places in the file.
+    waiting: BTreeMap<[u64; 2], LogMessage>,
     waiting_bytes: u64,
     most_memory: u64,
     disorder_ns: u64,
@@ -206,11 +206,12 @@ impl Iterator for OrderedMessages {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let is_next = |first: &WaitingMessage| {
-                first.at_ns.saturating_add(self.disorder_ns) <= self.newest_ns
-            };
-            if self.unread == 0 || self.waiting.peek().is_some_and(|first| is_next(&first.0)) {
-                let first = self.waiting.pop()?.0.message;
+            let first = self.waiting.first_key_value();
+            let is_next = first.is_some_and(|([at_ns, _], _)| {
+                at_ns.saturating_add(self.disorder_ns) <= self.newest_ns
+            });
+            if self.unread == 0 || is_next {
+                let (_, first) = self.waiting.pop_first()?;
                 self.waiting_bytes -= memory_of(&first);
                 return Some(Ok(first));
             }
@@ -224,9 +225,7 @@ impl Iterator for OrderedMessages {
                     if self.waiting_bytes > self.most_memory.saturating_add(memory_of(&message)) {
                         return Some(Err(self.end_for_disorder()));
                     }
-                    let waiting =
-                        WaitingMessage { at_ns: message.log_time, place: self.taken, message };
-                    self.waiting.push(Reverse(waiting));
+                    self.waiting.insert([message.log_time, self.taken], message);
                 }
                 Some(Err(why)) if why.is_damage() && self.file.resume() => {}
                 Some(Err(_)) | None => self.unread = 0,
@@ -247,39 +246,6 @@ impl OrderedMessages {
 
 fn memory_of(message: &LogMessage) -> u64 {
     message.data.len() as u64 + OF_A_MESSAGE
-}
-
-/// A message that waits for earlier ones.
-struct WaitingMessage {
-    at_ns: u64,
-    place: u64,
-    message: LogMessage,
-}
-
-impl WaitingMessage {
-    const fn key(&self) -> [u64; 2] {
-        [self.at_ns, self.place]
-    }
-}
-
-impl PartialEq for WaitingMessage {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for WaitingMessage {}
-
-impl PartialOrd for WaitingMessage {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for WaitingMessage {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
 }
 
 #[cfg(test)]
