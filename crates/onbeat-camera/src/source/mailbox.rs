@@ -1,7 +1,7 @@
 //! A hand-over between two threads that keeps only the newest item.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Locks what threads share: one that panicked left a state that is valid after each statement.
 pub(super) fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,11 +66,9 @@ impl<T, E> Mailbox<T, E> {
     /// Waits until the item before was taken, as the reader of a file does; `false` if nobody takes
     /// any more.
     pub(super) fn wait_until_taken(&self) -> bool {
-        let mut state = self.state();
-        while state.newest.is_some() && !state.is_left {
-            state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        !state.is_left
+        let waits = |it: &mut State<T, E>| it.newest.is_some() && !it.is_left;
+        let waited = self.0.1.wait_while(self.state(), waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).is_left
     }
 
     /// States what was received last, for the sentence about a silent source.
@@ -103,24 +101,15 @@ impl<T, E> Mailbox<T, E> {
     /// Takes the newest item, with the number of those dropped before it; `None` after `patience`. What
     /// was put before the end is taken before it is reported.
     pub(super) fn take(&self, patience: Duration) -> Result<Option<(T, u64)>, E> {
-        let until = Instant::now() + patience;
-        let mut state = self.state();
-        loop {
-            if let Some(item) = state.newest.take() {
-                let dropped = std::mem::take(&mut state.dropped);
-                self.0.1.notify_all();
-                return Ok(Some((item, dropped)));
-            }
-            if let Some(why) = state.end.take() {
-                return Err(why);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let waited = self.0.1.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let waits = |it: &mut State<T, E>| it.newest.is_none() && it.end.is_none();
+        let waited = self.0.1.wait_timeout_while(self.state(), patience, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let Some(item) = state.newest.take() {
+            let dropped = std::mem::take(&mut state.dropped);
+            self.0.1.notify_all();
+            return Ok(Some((item, dropped)));
         }
+        state.end.take().map_or(Ok(None), Err)
     }
 }
 
