@@ -150,6 +150,12 @@ pub(super) struct Input<'i> {
     pub(super) secret: Option<String>,
 }
 
+impl<'i> Input<'i> {
+    pub(super) fn of(arguments: Vec<String>, stdin: Stdio, place: &'i str, coding: &str) -> Self {
+        Self { arguments, stdin, place, coding: coding.to_owned(), inside: None, secret: None }
+    }
+}
+
 /// Version of ffmpeg: its first two numbers, and the text.
 type Version = ((u32, u32), String);
 
@@ -190,15 +196,8 @@ pub(super) fn of_file(path: &Path) -> Result<Decoder, SourceError> {
     let file: File = foreign::open(path).map_err(failed)?;
     let place = path.display().to_string();
     let words = ["-protocol_whitelist", "file", "-re", "-i", "file:/proc/self/fd/0"];
-    let input = Input {
-        arguments: words.map(str::to_owned).to_vec(),
-        stdin: file.into(),
-        place: &place,
-        coding: "a file".to_owned(),
-        inside: None,
-        secret: None,
-    };
-    Decoder::start(input)
+    let arguments = words.map(str::to_owned).to_vec();
+    Decoder::start(Input::of(arguments, file.into(), &place, "a file"))
 }
 
 /// A video device of the kernel, by the format, size and rate that are asked for.
@@ -213,19 +212,11 @@ pub(super) fn of_device(device: &VideoDevice) -> Result<Decoder, SourceError> {
         return Err(SourceError::NotACamera { path: path.to_owned(), why });
     }
     let place = device.to_string();
-    let input = Input {
-        arguments: device_arguments(device),
-        stdin: Stdio::null(),
-        place: &place,
-        coding: "a video device".to_owned(),
-        inside: None,
-        secret: None,
-    };
-    Decoder::start(input)
+    Decoder::start(Input::of(device_arguments(device), Stdio::null(), &place, "a video device"))
 }
 
 /// A stream of the network. An address with a password goes through a pipe: arguments are in the list of processes.
-pub(super) fn of_url(url: &Url, place: &str, coding: String) -> Result<Decoder, SourceError> {
+pub(super) fn of_url(url: &Url, place: &str, coding: &str) -> Result<Decoder, SourceError> {
     let secret = (url.as_str() != place).then(|| url.as_str().to_owned());
     let (arguments, stdin) = match &secret {
         Some(_) => (BY_LIST.split(' ').map(str::to_owned).collect(), Stdio::piped()),
@@ -236,7 +227,7 @@ pub(super) fn of_url(url: &Url, place: &str, coding: String) -> Result<Decoder, 
     };
     let has_options = ffmpeg_version().is_some_and(|(version, _)| version >= LIST_OPTIONS);
     let list = secret.as_deref().map(|url| list_of(url, has_options));
-    let input = Input { arguments, stdin, place, coding, inside: None, secret };
+    let input = Input { secret, ..Input::of(arguments, stdin, place, coding) };
     let mut decoder = Decoder::start(input)?;
     if let (Some(list), Some(mut stdin)) = (list, decoder.take_stdin()) {
         // Where it is not read, the program has ended, and says why.

@@ -41,7 +41,7 @@ pub(super) fn open(
     }
     if kind.starts_with("video/") || kind.starts_with("application/") {
         drop(answer);
-        return Ok(Box::new(ffmpeg::of_url(url, &place, kind)?));
+        return Ok(Box::new(ffmpeg::of_url(url, &place, &kind)?));
     }
     let what = if kind.starts_with("image/") { "one picture, " } else { "" };
     let why = format!("its answer is {what}{kind}, not multipart/x-mixed-replace");

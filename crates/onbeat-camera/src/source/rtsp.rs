@@ -333,15 +333,9 @@ impl RtspVideo {
             _ => ("V_MPEGH/ISO/HEVC", "H.265", true),
         };
         let inside = TimesInside::default();
-        let input = Input {
-            arguments: ["-f", "matroska", "-i", "pipe:0"].map(str::to_owned).to_vec(),
-            stdin: Stdio::piped(),
-            place: &place,
-            coding: name.to_owned(),
-            inside: Some(inside.clone()),
-            secret: None,
-        };
-        let started = Decoder::start(input);
+        let arguments = ["-f", "matroska", "-i", "pipe:0"].map(str::to_owned).to_vec();
+        let input = Input::of(arguments, Stdio::piped(), &place, name);
+        let started = Decoder::start(Input { inside: Some(inside.clone()), ..input });
         let mut decoder = started.inspect_err(|_| units.leave())?;
         if let Some(mut stdin) = decoder.take_stdin() {
             let from = units.clone();
