@@ -238,7 +238,7 @@ impl<'s> Running<'s> {
             let CameraSettings { layout, channels, .. } = *self.settings;
             let format = format_of(captured.picture.size(), channels, layout);
             let begins = self.writer.as_ref().is_none_or(|it| it.format() != format);
-            if let Some(why) = self.begin(format, &description) {
+            if let Err(why) = self.begin(format, &description) {
                 return Ok(Followed::Failed(why.into()));
             }
             if self.refused == Some(format) {
@@ -254,7 +254,7 @@ impl<'s> Running<'s> {
                 return Ok(Followed::Failed(why.into()));
             }
             self.recover(news);
-            if begins || std::mem::take(&mut is_new) {
+            if begins || is_new {
                 let instructions = self.converter.set().name();
                 news(News::Begun { source: &description, format, instructions });
                 is_new = false;
@@ -274,24 +274,19 @@ impl<'s> Running<'s> {
 
     /// Makes the ring, or another one for another size. An error ends the camera; a size that cannot be kept
     /// does so only if it is the first one.
-    fn begin(&mut self, format: FrameFormat, of: &Description) -> Option<FrameError> {
+    fn begin(&mut self, format: FrameFormat, of: &Description) -> Result<(), FrameError> {
         let Some(writer) = &mut self.writer else {
             let text =
                 serde_json::json!({ "source": of.address, "decoder": of.decoder }).to_string();
             let CameraSettings { name, slots, .. } = self.settings;
-            return match FrameWriter::create(name, format, *slots, &text) {
-                Ok(writer) => {
-                    self.writer = Some(writer);
-                    None
-                }
-                Err(why) => Some(why),
-            };
+            self.writer = Some(FrameWriter::create(name, format, *slots, &text)?);
+            return Ok(());
         };
         self.refused = None;
         if writer.format() != format && writer.change_format(format).is_err() {
             self.refused = Some(format);
         }
-        None
+        Ok(())
     }
 
     fn publish(&mut self, picture: &crate::convert::Picture<'_>, mut times: FrameTimes) {

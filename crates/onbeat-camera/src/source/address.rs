@@ -114,12 +114,11 @@ pub(super) fn without_password(url: &Url) -> String {
 
 /// User name and password of an address, decoded.
 pub(super) fn credentials(url: &Url) -> Option<(String, String)> {
-    let decoded = |text: &str| percent_decoded(text);
     (!url.username().is_empty())
         .then(|| (decoded(url.username()), decoded(url.password().unwrap_or_default())))
 }
 
-fn percent_decoded(text: &str) -> String {
+fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -77,10 +77,8 @@ fn whole(bytes: &[u8]) -> Result<&[u8], String> {
         return Err("it does not begin as a JPEG picture".to_owned());
     }
     let end = bytes.windows(2).rposition(|it| it == [0xff, 0xd9]);
-    match end {
-        Some(end) => Ok(&bytes[..end + 2]),
-        None => Err(format!("its end is missing after {} bytes", bytes.len())),
-    }
+    let end = end.ok_or_else(|| format!("its end is missing after {} bytes", bytes.len()))?;
+    Ok(&bytes[..end + 2])
 }
 
 /// Whether a picture has tables of Huffman codes before its data.

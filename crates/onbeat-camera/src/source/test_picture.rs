@@ -73,9 +73,7 @@ impl TestSource {
             self.pixels[3 * (y * width + x)..][..3 * length].fill(level);
         });
     }
-}
 
-impl TestSource {
     fn draw_marker(&mut self) {
         let (width, height) = (self.test.width as usize, self.test.height as usize);
         self.pixels.iter_mut().for_each(|level| *level /= MARKER_CONTRAST);

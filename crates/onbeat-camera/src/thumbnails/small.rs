@@ -113,7 +113,7 @@ fn rows_of(
     step: usize,
     data: &[u8],
 ) -> Result<Vec<u8>, String> {
-    let places: (usize, [usize; 3]) = match encoding {
+    let (bytes, places): (usize, [usize; 3]) = match encoding {
         "rgb8" | "8UC3" => (3, [0, 1, 2]),
         "bgr8" => (3, [2, 1, 0]),
         "rgba8" => (4, [0, 1, 2]),
@@ -123,7 +123,6 @@ fn rows_of(
             return Err(format!("pictures of the encoding \"{}\" are not decoded", cut(other)));
         }
     };
-    let (bytes, places) = places;
     let most = MOST_SIDE as usize;
     if width == 0 || height == 0 || width.max(height) > most {
         return Err(format!("a size of {width} x {height}"));
