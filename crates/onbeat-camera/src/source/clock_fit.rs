@@ -27,10 +27,10 @@ impl ClockFit {
         if self.before_ns.replace(source_ns) == Some(source_ns) {
             return arrival_ns;
         }
-        let offset = arrival_ns.cast_signed() - source_ns.cast_signed();
-        let allowed = self
-            .least
-            .map(|(least, at)| least + (arrival_ns.saturating_sub(at) as f64 * DRIFT) as i64);
+        // A camera can state any rate and any stamp: what overflows is far from every arrival.
+        let offset = arrival_ns.wrapping_sub(source_ns).cast_signed();
+        let drift_since = |at: u64| (arrival_ns.saturating_sub(at) as f64 * DRIFT) as i64;
+        let allowed = self.least.map(|(least, at)| least.saturating_add(drift_since(at)));
         let is_least = allowed.is_none_or(|allowed| offset <= allowed);
         if is_least {
             self.least = Some((offset, arrival_ns));
@@ -65,6 +65,18 @@ mod tests {
         for k in 0..100_u64 {
             let arrival = 90_000 * MS + k * 33 * MS;
             assert_eq!(fit.at(0, arrival), arrival, "{k}");
+        }
+    }
+
+    #[test]
+    fn no_stamp_is_too_far_away() {
+        let arrival = 90_000 * MS;
+        for source in [1 << 63, (1 << 63) + arrival + 1, u64::MAX - 1] {
+            let mut fit = ClockFit::default();
+            for k in 0..2 {
+                let arrival = arrival + k * 33 * MS;
+                assert!(fit.at(source + k, arrival) <= arrival, "{source} {k}");
+            }
         }
     }
 
