@@ -19,7 +19,6 @@ pub enum SourceError {
     /// No connection.
     #[error("cannot connect to {place}: {source}")]
     Unreachable {
-        /// The address.
         place: String,
         /// The system's reason.
         source: io::Error,
@@ -27,7 +26,6 @@ pub enum SourceError {
     /// The connection ended or failed.
     #[error("{place} has ended the connection: {why}")]
     Disconnected {
-        /// The address.
         place: String,
         /// What was seen last.
         why: String,
@@ -36,14 +34,10 @@ pub enum SourceError {
     #[error(
         "{place} refuses the user name or password; write the address with USER:PASSWORD@ before the host"
     )]
-    Password {
-        /// The address.
-        place: String,
-    },
+    Password { place: String },
     /// Another answer than a stream.
     #[error("{place} does not send pictures: {why}")]
     NoStream {
-        /// The address.
         place: String,
         /// What it sends.
         why: String,
@@ -51,7 +45,6 @@ pub enum SourceError {
     /// A length that no picture has.
     #[error("{place} announces {what} of {given} bytes, at most {most} are read")]
     TooLong {
-        /// The address.
         place: String,
         what: &'static str,
         /// The length.
@@ -62,7 +55,6 @@ pub enum SourceError {
     /// Pictures that cannot be decoded, one after the other.
     #[error("{count} pictures of {place} in a row cannot be decoded: {why}")]
     Undecodable {
-        /// The address.
         place: String,
         /// How many.
         count: u64,
@@ -72,7 +64,6 @@ pub enum SourceError {
     /// Nothing came.
     #[error("no picture from {place} for {seconds:.1} s: {seen}")]
     Silent {
-        /// The address.
         place: String,
         /// For how long.
         seconds: f64,
@@ -84,14 +75,12 @@ pub enum SourceError {
         "{place} needs a decoder for {what}, and the program ffmpeg is not installed: apt install ffmpeg"
     )]
     NoDecoder {
-        /// The address.
         place: String,
         /// The coding.
         what: String,
     },
     #[error("ffmpeg, which decodes {place}, has ended ({status}): {said}")]
     DecoderEnded {
-        /// The address.
         place: String,
         /// Its exit status.
         status: String,
@@ -101,7 +90,6 @@ pub enum SourceError {
     /// The stream is over, as that of a file.
     #[error("{place} has ended after {frames} frames")]
     Ended {
-        /// The address.
         place: String,
         /// Frames given.
         frames: u64,
