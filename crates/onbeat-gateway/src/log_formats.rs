@@ -204,7 +204,8 @@ fn unpacked_message(packed: LogMessage, most: u64) -> Result<LogMessage, LogDefe
     let failed = |why: String| LogDefect::Message { topic: printable(&packed.channel.topic), why };
     let frame = Zstd::new(packed.data.as_slice()).map_err(|why| failed(why.to_string()))?;
     let mut data = Vec::new();
-    frame.take(most + 1).read_to_end(&mut data).map_err(|why| failed(why.to_string()))?;
+    let bound = most.saturating_add(1);
+    frame.take(bound).read_to_end(&mut data).map_err(|why| failed(why.to_string()))?;
     if data.len() as u64 > most {
         return Err(failed(format!("it has more than {most} bytes; --most-memory sets the limit")));
     }
@@ -224,7 +225,9 @@ pub(super) struct LcmEvents {
 impl LcmEvents {
     fn event(&mut self) -> Result<Option<LogMessage>, LogDefect> {
         let at = self.at;
-        let Some(head) = exactly(&mut self.source, LCM_HEAD as u64)? else {
+        let is_inside = at + LCM_HEAD as u64 <= self.bytes;
+        // A log that is still being written ends where it ended when it was opened.
+        let Some(head) = exactly(&mut self.source, LCM_HEAD as u64)?.filter(|_| is_inside) else {
             self.is_over = true;
             return if at == self.bytes { Ok(None) } else { Err(LogDefect::Cut { at }) };
         };
@@ -699,13 +702,28 @@ mod tests {
         }
     }
 
+    /// An event of LCM, of 100 bytes.
+    fn lcm_event() -> Vec<u8> {
+        let sizes = [1_u32.to_be_bytes(), 71_u32.to_be_bytes()].concat();
+        [LCM, &[0; 16], &sizes, b"A", &[7; 71]].concat()
+    }
+
+    #[test]
+    fn a_log_that_grows_ends_where_it_ended_when_it_was_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lcmlog");
+        std::fs::write(&path, lcm_event()).unwrap();
+        let mut messages = FormatMessages::open(&path, 1 << 20).unwrap();
+        std::fs::write(&path, lcm_event().repeat(2)).unwrap();
+        assert_eq!(messages.next().unwrap().unwrap().data, [7; 71]);
+        assert!(messages.next().is_none());
+    }
+
     #[test]
     fn a_packed_log_that_was_cut_is_read_up_to_there() {
-        let sizes = [1_u32.to_be_bytes(), 71_u32.to_be_bytes()].concat();
-        let event = [LCM, &[0; 16], &sizes, b"A", &[7; 71]].concat();
         // No options, a window of 1 KiB, and blocks that are stored as they are.
         let mut packed = [ZSTD, &[0, 0]].concat();
-        for block in event.repeat(100).chunks(1000) {
+        for block in lcm_event().repeat(100).chunks(1000) {
             packed.extend(&((block.len() as u32) << 3).to_le_bytes()[..3]);
             packed.extend(block);
         }
