@@ -333,19 +333,17 @@ impl RosbagRecords {
         let mut source = BufReader::new(file);
         let at = ROSBAG.len() as u64;
         source.seek(SeekFrom::Start(at))?;
-        let (channels, waiting) = (HashMap::new(), VecDeque::new());
-        let (undefined, begun, is_whole, is_over) = (HashSet::new(), at, true, false);
         Ok(Self {
             source,
             at,
             bytes,
             most_memory,
-            channels,
-            waiting,
-            undefined,
-            begun,
-            is_whole,
-            is_over,
+            channels: HashMap::new(),
+            waiting: VecDeque::new(),
+            undefined: HashSet::new(),
+            begun: at,
+            is_whole: true,
+            is_over: false,
         })
     }
 

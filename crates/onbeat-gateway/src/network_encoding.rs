@@ -48,18 +48,14 @@ impl NetworkEncoding {
         }
     }
 
-    /// Returns a record of the ring in LCM's encoding; `None` if it is not of the type.
-    fn to_lcm(codec: &LcmCodec, types: &TypeSet, type_name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
-        codec.encode(&types.value(type_name, bytes).ok()?).ok()
-    }
-
     /// Gives a record of the ring to `send` as the network has it; returns `None` if it is not of the
     /// type.
     pub(super) fn to_network<T>(&self, bytes: &[u8], send: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match self {
             Self::Same => Some(send(bytes)),
             Self::Lcm { codec, types, type_name } => {
-                Self::to_lcm(codec, types, type_name, bytes).map(|encoded| send(&encoded))
+                let encoded = codec.encode(&types.value(type_name, bytes).ok()?).ok()?;
+                Some(send(&encoded))
             }
         }
     }

@@ -51,7 +51,8 @@ impl PlayTarget {
         let channels: Vec<_> = names.iter().zip(logged).map(channel).collect();
         let encodings = channels.iter().map(|of| NetworkEncoding::new(lcm, of));
         let encodings = encodings.collect::<Result<_, _>>()?;
-        let outlet = Outlet::open(url, &channels, memory_bytes(order.most_memory))?;
+        let most_bytes = usize::try_from(order.most_memory).unwrap_or(usize::MAX);
+        let outlet = Outlet::open(url, &channels, most_bytes)?;
         Ok(Self::Network { outlet, channels, encodings, not_encoded: 0 })
     }
 
@@ -109,10 +110,6 @@ impl PlayTarget {
             }
         }
     }
-}
-
-fn memory_bytes(most_memory: u64) -> usize {
-    usize::try_from(most_memory).unwrap_or(usize::MAX)
 }
 
 /// Creates the ring for a channel of a log, whose times are those of the log.
