@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn no_stamp_is_too_far_away() {
         let arrival = 90_000 * MS;
-        for source in [1 << 63, (1 << 63) + arrival + 1, u64::MAX - 1] {
+        for source in [1_u64 << 63, (1_u64 << 63) + arrival + 1, u64::MAX - 1] {
             let mut fit = ClockFit::default();
-            for k in 0..2 {
+            for k in 0..2_u64 {
                 let arrival = arrival + k * 33 * MS;
                 assert!(fit.at(source + k, arrival) <= arrival, "{source} {k}");
             }
