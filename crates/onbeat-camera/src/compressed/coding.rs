@@ -21,9 +21,7 @@ pub enum Coding {
     },
     /// Pixels row by row.
     Raw {
-        /// Columns.
         width: usize,
-        /// Rows.
         height: usize,
         /// 1 for gray, 3 for colour.
         channels: u32,

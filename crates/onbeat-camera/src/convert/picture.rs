@@ -16,18 +16,14 @@ pub enum ChromaRows {
 pub enum Picture<'p> {
     /// Red, green and blue side by side.
     Rgb {
-        /// Columns.
         width: usize,
-        /// Rows.
         height: usize,
         /// Three bytes a pixel.
         pixels: &'p [u8],
     },
     /// Gray in the full range.
     Gray {
-        /// Columns.
         width: usize,
-        /// Rows.
         height: usize,
         /// One byte a pixel.
         pixels: &'p [u8],

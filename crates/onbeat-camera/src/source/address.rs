@@ -23,9 +23,7 @@ const ENCODED: &str = "in a user name or password, #, / and ? are written %23, %
 /// A generated picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TestPicture {
-    /// Width in pixels.
     pub width: u32,
-    /// Height in pixels.
     pub height: u32,
     /// Distance of two pictures, in ns.
     pub period_ns: u64,
