@@ -48,14 +48,12 @@ pub(super) struct PeerRange {
 
 impl PeerRange {
     pub(super) fn contains(self, peer: IpAddr) -> bool {
-        let first = |bits: u32, of: u32| if of == 0 { 0 } else { bits >> (32 - of) };
         match (self.address, peer.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(peer)) => {
-                first(own.to_bits(), self.bits) == first(peer.to_bits(), self.bits)
+                (own.to_bits() ^ peer.to_bits()).leading_zeros() >= self.bits
             }
             (IpAddr::V6(own), IpAddr::V6(peer)) => {
-                let shift = 128 - self.bits;
-                self.bits == 0 || own.to_bits() >> shift == peer.to_bits() >> shift
+                (own.to_bits() ^ peer.to_bits()).leading_zeros() >= self.bits
             }
             _ => false,
         }
