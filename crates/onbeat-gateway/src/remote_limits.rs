@@ -68,7 +68,14 @@ impl FromStr for PeerRange {
         let address: IpAddr = address.parse().map_err(|_| ())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse).map_err(|_| ())?;
-        if bits > most { Err(()) } else { Ok(Self { address, bits }) }
+        if bits > most {
+            return Err(());
+        }
+        // As peers are: an IPv4 address in IPv6 is an IPv4 address, in the last 32 of 128 bits.
+        Ok(match address.to_canonical() {
+            canonical if canonical == address || bits < 96 => Self { address, bits },
+            canonical => Self { address: canonical, bits: bits - 96 },
+        })
     }
 }
 
@@ -138,6 +145,8 @@ mod tests {
         assert!(is("10.1.2.0/24", "10.1.2.255") && !is("10.1.2.0/24", "10.1.3.0"));
         assert!(is("0.0.0.0/0", "8.8.8.8") && !is("0.0.0.0/0", "::1"));
         assert!(is("10.0.0.0/8", "::ffff:10.9.9.9"), "IPv4 through a socket of IPv6");
+        assert!(is("::ffff:10.9.9.9", "10.9.9.9") && !is("::ffff:10.9.9.9", "10.9.9.8"));
+        assert!(is("::ffff:10.0.0.0/104", "10.9.9.9") && !is("::ffff:10.0.0.0/104", "11.0.0.1"));
         assert!(is("fd00::/8", "fdff::1") && !is("fd00::/8", "fe80::1") && is("::/0", "::1"));
         for wrong in ["", "10.0.0.0/33", "::/129", "host", "10.0.0.1/", "10.0.0.1/-1"] {
             assert_eq!(wrong.parse::<PeerRange>(), Err(()), "{wrong}");

@@ -56,9 +56,10 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
         "Run in progress; verdict from the part recorded so far",
     );
     caution(
-        cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
+        cell_names(|cell| cell.file.is_some() && !cell.complete && !cell.goes_on),
         "Truncated; verdict from the recorded part",
     );
+    caution(cell_names(|cell| cell.permitted && cell.file.is_none()), "Not run");
     caution(cell_names(|cell| cell.lost > 0), "Samples were lost");
     sentences
 }

@@ -341,7 +341,7 @@ fn named(series: Series, cells: &[&CellSummary]) -> String {
 }
 
 fn name(cell: &CellSummary) -> String {
-    let mark = match (cell.permitted && !cell.complete, cell.goes_on) {
+    let mark = match (cell.file.is_some() && !cell.complete, cell.goes_on) {
         (true, true) => "+",
         (true, false) => "*",
         _ => "",
@@ -406,7 +406,7 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
     if cells.iter().any(|cell| cell.goes_on) {
         table.legend.push(IN_PROGRESS.to_owned());
     }
-    if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
+    if cells.iter().any(|cell| cell.file.is_some() && !cell.complete && !cell.goes_on) {
         table.legend.push(TRUNCATED.to_owned());
     }
 

@@ -501,7 +501,8 @@ mod tests {
 
     #[test]
     fn a_thread_alone_keeps_its_interval_and_its_priority() {
-        let line = "T: 2 (23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305\n";
+        let line =
+            "T: 2 (23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305\n";
         let streams = read(&mut Cursor::new(line), &SourceOptions::default()).expect("figures");
         assert_eq!((streams.len(), streams[0].period_ns), (1, Some(1_000_000)));
         assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));

@@ -98,8 +98,6 @@ pub(super) fn is_of_report(line: &str) -> bool {
     is_empty_cpu || begins_with(line, &["#", "cpus=", "version = "])
 }
 
-
-
 /// `comm=loop pid=812 prio=19`, or `loop:812 [19]` as trace-cmd prints it.
 fn thread<'l>(says: &'l str, prefix: &str) -> Option<Thread<'l>> {
     if let Some((_, rest)) = says.split_once(&format!("{prefix}comm=")) {
