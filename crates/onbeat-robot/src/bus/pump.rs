@@ -22,9 +22,7 @@ use super::datagram_view::datagrams;
 use super::emergency::ReceivedEmergency;
 use super::error::{BusError, Unready};
 use super::frame_exchange::{FrameExchange, MOST_TRIES, REPLY_WITHIN_NS};
-use super::lock_step::{
-    LockStep, LockStepAction, MappedDevice, MappingReads, OutOfStep, UntakenWrite,
-};
+use super::lock_step::{LockStep, LockStepAction, MappedDevice, MappingReads};
 use super::mailbox_layout::MailboxLayout;
 use super::mapped_objects::MappedEntries;
 use super::sii_cache::{FrameAction, SiiCache, VENDOR};
@@ -241,18 +239,10 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
     /// Sends what is queued, and waits for the states that were requested.
     fn settle(&mut self) -> Result<(), BusError> {
-        let Some(why) = self.lock_step.settle(&mut self.exchange)? else { return Ok(()) };
-        Err(match why {
-            OutOfStep::Untaken(UntakenWrite { station, register }) => {
-                self.unready(station, Unready::Untaken { register })
-            }
-            OutOfStep::Refused(station, state, code) => {
-                self.unready(station, Unready::Refused { state, code })
-            }
-            OutOfStep::Late(station, state, status) => {
-                self.unready(station, Unready::Late { state, status })
-            }
-        })
+        match self.lock_step.settle(&mut self.exchange)? {
+            None => Ok(()),
+            Some((station, trouble)) => Err(self.unready(station, trouble)),
+        }
     }
 
     /// Reads the mappings of all devices with CoE.

@@ -28,14 +28,13 @@ use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::{Command, word};
 
 use super::datagram_view::datagrams;
-use super::error::BusError;
+use super::error::{BusError, Unready};
 use super::frame_exchange::{FrameExchange, push_reads};
 use super::single_datagram::SingleDatagram;
 use mapping_mails::MappingMails;
 pub(super) use mapping_reads::{MappedDevice, MappingReads};
 use read_ahead::ReadAhead;
 pub(super) use read_ahead::RegisterRange;
-pub(super) use write_queue::UntakenWrite;
 use write_queue::WriteQueue;
 
 /// Source address of these frames.
@@ -72,16 +71,8 @@ pub(super) enum LockStepAction {
     ReadMappings,
 }
 
-/// Why a device does not follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OutOfStep {
-    /// It did not take a register write.
-    Untaken(UntakenWrite),
-    /// It refuses a state: station address, state and AL status code.
-    Refused(u16, u8, u16),
-    /// It does not reach a state: station address, state and AL status.
-    Late(u16, u8, u16),
-}
+/// A device that does not follow: its station address, and why.
+pub(super) type OutOfStep = (u16, Unready);
 
 /// A device on its way to PREOP or SAFEOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,8 +195,9 @@ impl LockStep {
     ) -> Result<Option<OutOfStep>, BusError> {
         while !self.writes.is_empty() {
             let count = exchange.ask(PURPOSE, |writer| self.writes.write(writer))?;
-            if let Err(untaken) = self.writes.confirm(count, exchange.reply()) {
-                return Ok(Some(OutOfStep::Untaken(untaken)));
+            let untaken = self.writes.confirm(count, exchange.reply());
+            if untaken.is_some() {
+                return Ok(untaken);
             }
         }
 
@@ -263,9 +255,9 @@ impl LockStep {
                 // Without an answer the bytes are those that were sent.
                 if datagram.counter != 0 && status & u16::from(ERROR) != 0 {
                     let code = word(datagram.data, 4);
-                    refused.get_or_insert(OutOfStep::Refused(station, state, code));
+                    refused.get_or_insert((station, Unready::Refused { state, code }));
                 } else if datagram.counter == 0 || status & u16::from(STATE) != u16::from(state) {
-                    missing.get_or_insert(OutOfStep::Late(station, state, status));
+                    missing.get_or_insert((station, Unready::Late { state, status }));
                 }
             }
 
@@ -443,9 +435,9 @@ mod tests {
         let count = step.writes.write(&mut writer);
         let length = writer.finish();
 
-        let refused = step.writes.confirm(count, &reply[..length]);
+        let untaken = step.writes.confirm(count, &reply[..length]);
 
-        assert_eq!(refused, Err(UntakenWrite { station: SECOND, register: SYNC_MANAGER }));
+        assert_eq!(untaken, Some((SECOND, Unready::Untaken { register: SYNC_MANAGER })));
         assert!(step.writes.is_empty());
     }
 }

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use onbeat_ethercat::registers::{PORT_TIMES, SYNC_UNIT};
 use onbeat_rt::frame::{Command, Writer, word};
 
+use super::OutOfStep;
 use crate::bus::datagram_view::datagrams;
+use crate::bus::error::Unready;
 use crate::bus::single_datagram::SingleDatagram;
 
 /// A register write.
@@ -14,14 +16,6 @@ struct QueuedWrite {
     command: Command,
     address: u32,
     data: Box<[u8]>,
-}
-
-/// A write that no device took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::bus) struct UntakenWrite {
-    /// Station address.
-    pub(in crate::bus) station: u16,
-    pub(in crate::bus) register: u16,
 }
 
 /// Register writes in their order.
@@ -52,20 +46,16 @@ impl WriteQueue {
         fit.count()
     }
 
-    /// Removes the writes of a frame. `reply` is its reply.
-    ///
-    /// # Errors
-    /// The first write to one device that it did not take.
-    pub(super) fn confirm(&mut self, count: usize, reply: &[u8]) -> Result<(), UntakenWrite> {
-        let sent = self.0.drain(..count);
-        let untaken = sent
+    /// Removes the writes of a frame; `reply` is its reply. Returns the first write to one device
+    /// that it did not take.
+    pub(super) fn confirm(&mut self, count: usize, reply: &[u8]) -> Option<OutOfStep> {
+        let (write, _) = self
+            .0
+            .drain(..count)
             .zip(datagrams(reply))
-            .find(|(write, datagram)| write.must_be_taken() && datagram.counter == 0);
-
-        untaken.map_or(Ok(()), |(write, _)| {
-            let address = write.address.to_le_bytes();
-            Err(UntakenWrite { station: word(&address, 0), register: word(&address, 2) })
-        })
+            .find(|(write, datagram)| write.must_be_taken() && datagram.counter == 0)?;
+        let address = write.address.to_le_bytes();
+        Some((word(&address, 0), Unready::Untaken { register: word(&address, 2) }))
     }
 }
 
