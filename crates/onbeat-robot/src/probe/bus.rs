@@ -92,7 +92,7 @@ pub(super) fn open(
     let wanted = BusSetup::new(setting, given)?;
     let Some(name) = given.name(SERVE.name) else {
         let controller = controller.unwrap_or_else(|| Box::new(NoMotion));
-        return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
+        return Ok(parts(Rig::bring_up(&wanted, controller, world)?, None));
     };
     let sharing: Sharing =
         given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
@@ -118,12 +118,11 @@ pub(super) fn open(
     let background = background.watching(messages.watch());
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving.with_messages(Some(messages)));
-    let mut parts = parts(rig);
-    parts.companion = Box::new(WithImageService { background, inner: parts.companion });
-    Ok(parts)
+    Ok(parts(rig, Some(background)))
 }
 
-fn parts(mut rig: Rig) -> Parts {
+/// The loop of a bus, with what serves its image where other processes share it.
+fn parts(mut rig: Rig, background: Option<BackgroundService>) -> Parts {
     let (event_sender, event_receiver) = event_channel(rig.bus.layout());
     rig.event_sender = Some(event_sender);
     let windows = rig.cell.as_mut().and_then(CellRobot::take_windows);
@@ -131,7 +130,7 @@ fn parts(mut rig: Rig) -> Parts {
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
         figures: Box::new(BusFigures),
-        companion: Box::new(AfterBus { rig, event_receiver, windows }),
+        companion: Box::new(AfterBus { background, rig, event_receiver, windows }),
     }
 }
 
@@ -415,8 +414,9 @@ impl Figures for BusFigures {
     }
 }
 
-/// Takes the bus down after the loop, and summarises it.
+/// Serves the image beside the loop, takes the bus down after it, and summarises it.
 struct AfterBus {
+    background: Option<BackgroundService>,
     rig: Arc<Mutex<Rig>>,
     event_receiver: EventReceiver,
     /// What the joints of a cell do.
@@ -425,6 +425,12 @@ struct AfterBus {
 
 impl Companion for AfterBus {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        if let Some(background) = &mut self.background {
+            background.run_once();
+            if let Some(sentence) = background.ring_fault() {
+                let _ = recorder.writer().note(&Note::Remark(Remark { sentence }));
+            }
+        }
         self.event_receiver.record(recorder);
         self.windows.iter_mut().for_each(|windows| windows.record(recorder));
         Flow::Continue
@@ -508,33 +514,5 @@ impl Companion for AfterBus {
         cell::reopen(bus, cell.as_ref());
         bus.take_down();
         sentences
-    }
-}
-
-/// Runs the image service beside other background work.
-struct WithImageService {
-    background: BackgroundService,
-    inner: Box<dyn Companion>,
-}
-
-impl Companion for WithImageService {
-    fn start(&mut self) -> Result<(), ProbeError> {
-        self.inner.start()
-    }
-
-    fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.background.run_once();
-        if let Some(sentence) = self.background.ring_fault() {
-            let _ = recorder.writer().note(&Note::Remark(Remark { sentence }));
-        }
-        self.inner.look(recorder)
-    }
-
-    fn after_block(&mut self, recorder: &mut Recorder) {
-        self.inner.after_block(recorder);
-    }
-
-    fn end(&mut self) -> Vec<String> {
-        self.inner.end()
     }
 }

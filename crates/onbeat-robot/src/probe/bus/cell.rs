@@ -147,7 +147,7 @@ pub(in crate::probe) fn parts_in(
         format!("{devices} {kind}SubDevices exchange process data in each cycle; {}", rig.wire),
     );
     rig.cell = Some(cell);
-    Ok((super::parts(rig), note))
+    Ok((super::parts(rig, None), note))
 }
 
 /// The options of the bus probe that a cell has.
