@@ -64,6 +64,7 @@ pub use limits::{AtLimit, Limits};
 pub use power::JointState;
 pub use status::{DownReason, JointStatus, RobotCounts, RobotPhase, SafeStopReason, Status};
 pub use task::{Outlets, RobotCommands, RobotSnapshot, RobotTask, RoundTrips, run_for};
+pub(crate) use task::{exchange, run_unrecorded};
 pub use topology::{devices_before, robot_note};
 pub use trajectory::Trajectory;
 pub use trajectory_error::TrajectoryError;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use onbeat_rt::cycle::{self, Phase};
+use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::time::ns;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Producer, Slot, Task, Wait, split};
@@ -22,7 +23,7 @@ use super::status::{JointStatus, RobotPhase, Status};
 
 /// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the
 /// controller brings it to rest.
-fn exchange<W: Wire>(
+pub(crate) fn exchange<W: Wire>(
     bus: &mut Bus<W>,
     controller: &mut dyn Controller,
     cycle: &Cycle,
@@ -346,12 +347,14 @@ pub fn run_for<W: Wire>(
         on_overrun: OnOverrun::SkipKeepPhase,
     };
 
-    // Nothing reads the samples.
+    run_unrecorded(&plan, &mut task, &AtomicBool::new(false))
+}
+
+/// Runs a loop whose samples nobody reads.
+pub(crate) fn run_unrecorded(plan: &Plan, task: &mut impl Task, stop: &AtomicBool) -> Outcome {
     // The smallest ring there is: it fills at once, and each further sample is counted as lost.
     let mut slots = [Slot::empty()];
-    let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else {
-        unreachable!("one is a power of two")
-    };
+    let Ok(mut ring) = Ring::over(&mut slots) else { unreachable!("one is a power of two") };
     let (mut hot, _) = split(&mut ring);
-    cycle::run(&Monotonic, &plan, &mut task, &mut hot, &AtomicBool::new(false))
+    cycle::run(&Monotonic, plan, task, &mut hot, stop)
 }

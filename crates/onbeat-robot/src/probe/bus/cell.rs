@@ -10,14 +10,15 @@
 
 use std::sync::atomic::AtomicBool;
 
-use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Slot, cycle, split};
+use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan};
 
 use super::options::{DEVICE_DELAY, DEVICES, EXCHANGE, INTERFACE, SPIN, WIRE};
 use super::{BusSetup, NoMotion, Rig, in_charge};
 use crate::bus::{Bus, BusError, Packets};
-use crate::motion::{MotionAccount, MotionController, RobotPhase, WindowRecorder};
+use crate::motion::{
+    MotionAccount, MotionController, RobotPhase, WindowRecorder, exchange, run_unrecorded,
+};
 use crate::probe::devices::{Environment, Undisturbed};
 use onbeat::bench::cell_start::BusCell;
 use onbeat::probe::Setting;
@@ -241,32 +242,10 @@ fn unrecorded(
 ) {
     let mut task = |cycle: &Cycle| {
         let Rig { bus, controller, cell, stopping, .. } = &mut *rig;
-        let mut led =
-            LedController { controller: in_charge(controller, cell), is_stopping: *stopping };
-        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut led);
-        while bus.next_event().is_some() || led.controller.take_event().is_some() {}
+        let controller = in_charge(controller, cell);
+        let (seen, _) = exchange(bus, controller, cycle, *stopping);
+        while bus.next_event().is_some() || controller.take_event().is_some() {}
         after_each(rig, &seen)
     };
-
-    // Nothing reads the samples.
-    let mut slots = [Slot::empty()];
-    let Ok(mut ring) = Ring::over(&mut slots) else { unreachable!("one is a power of two") };
-    let (mut hot, _) = split(&mut ring);
-    cycle::run(&Monotonic, plan, &mut task, &mut hot, stop);
-}
-
-/// A controller before or after a block.
-struct LedController<'c> {
-    controller: &'c mut dyn Controller,
-    is_stopping: bool,
-}
-
-impl Controller for LedController<'_> {
-    fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
-        if self.is_stopping {
-            self.controller.stop(cycle, inputs, outputs);
-        } else {
-            self.controller.step(cycle, inputs, outputs);
-        }
-    }
+    run_unrecorded(plan, &mut task, stop);
 }
