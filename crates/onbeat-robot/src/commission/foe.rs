@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use onbeat_ethercat::al::{BOOT, STATE};
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::word;
 
@@ -140,7 +141,8 @@ impl<W: Wire> Line<'_, W> {
     }
 
     fn check_foe(&mut self, place: u16) -> Result<(), CommissionError> {
-        if self.is_in_boot(place)? || self.lists_protocol(place, PROTOCOL)? {
+        let (is, _) = self.state(place)?;
+        if is & STATE == BOOT || self.sii(place)?.protocols & PROTOCOL != 0 {
             return Ok(());
         }
         Err(CommissionError::Unsupported { place, what: "FoE" })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onbeat_ethercat::al::{BOOT, PREOP, STATE};
+use onbeat_ethercat::al::{PREOP, STATE};
 use onbeat_ethercat::coe::{self, message};
 use onbeat_ethercat::registers::{MAILBOX_FULL, SYNC_MANAGER};
 use onbeat_ethercat::wire::Wire;
@@ -133,20 +133,6 @@ impl<W: Wire> Line<'_, W> {
                 });
             }
         }
-    }
-
-    /// Returns whether the device lists a mailbox protocol in its EEPROM.
-    pub(super) fn lists_protocol(
-        &mut self,
-        place: u16,
-        protocol: u16,
-    ) -> Result<bool, CommissionError> {
-        Ok(self.sii(place)?.protocols & protocol != 0)
-    }
-
-    /// Returns whether the device is in BOOT.
-    pub(super) fn is_in_boot(&mut self, place: u16) -> Result<bool, CommissionError> {
-        Ok(self.state(place)?.0 & STATE == BOOT)
     }
 }
 
