@@ -21,7 +21,7 @@ use onbeat_ethercat::registers::{
 use onbeat_rt::frame::{Command, position, register, word};
 
 use super::known_device::KnownDevice;
-use super::register_query::{QueryReply, RegisterQuery};
+use super::register_query::{QueryReply, RegisterQuery, sii_request};
 
 /// EEPROM words of vendor, product, revision and serial number.
 const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
@@ -140,9 +140,7 @@ impl Identification {
             }
             IdentificationStep::TakeSii => RegisterQuery::write(station, SII_OWNER, &[0, 0]),
             IdentificationStep::RequestSii(number) => {
-                let mut request = [0; 6];
-                request[..2].copy_from_slice(&SII_READ.to_le_bytes());
-                request[2..4].copy_from_slice(&IDENTITY[number].to_le_bytes());
+                let request = sii_request(SII_READ, IDENTITY[number]);
                 RegisterQuery::write(station, SII_CONTROL, &request)
             }
             IdentificationStep::AwaitSii(_) => RegisterQuery::read(station, SII_CONTROL, 2),

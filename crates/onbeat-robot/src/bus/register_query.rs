@@ -5,6 +5,14 @@ use onbeat_rt::frame::{Command, register};
 /// Maximum data length of a query, in bytes.
 const MAX_QUERY_BYTES: usize = 64;
 
+/// Returns what SII control is written with: a command, and the word address that it is for
+/// (ETG.1000.4, 6.4).
+pub(crate) const fn sii_request(command: u16, word_address: u16) -> [u8; 6] {
+    let [first, second] = command.to_le_bytes();
+    let [low, high] = word_address.to_le_bytes();
+    [first, second, low, high, 0, 0]
+}
+
 /// What came back for a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueryReply<'r> {

@@ -11,6 +11,7 @@ use super::addresses::MOST_DEVICES;
 use super::cyclic::SCAN;
 use super::error::{BusError, RunningBus};
 use super::frame_exchange::FrameExchange;
+use super::register_query::sii_request;
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::registers::{
     AL_STATUS, SII_BUSY, SII_CONTROL, SII_OWNER, SII_READ, SII_READS_EIGHT, SII_REFUSED, STATION,
@@ -212,12 +213,7 @@ impl<W: Wire> Scan<'_, W> {
 
     /// Reads the next four or eight bytes of each EEPROM.
     fn read_next(&mut self, some: &mut [SiiReader]) -> Result<(), BusError> {
-        let [first, second] = SII_READ.to_le_bytes();
-        let wanted = |eeprom: &SiiReader| {
-            let [low, high] = (eeprom.bytes.len() as u16 / 2).to_le_bytes();
-            [first, second, low, high, 0, 0]
-        };
-
+        let wanted = |eeprom: &SiiReader| sii_request(SII_READ, eeprom.bytes.len() as u16 / 2);
         let requests: Vec<[u8; 6]> = some.iter().map(wanted).collect();
         let address = |eeprom: &SiiReader| register(position(eeprom.place), SII_CONTROL);
         let writes: Vec<ScanDatagram<'_>> = some

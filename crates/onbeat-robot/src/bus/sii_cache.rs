@@ -20,6 +20,7 @@ use onbeat_rt::frame::{Command, register, word};
 use super::datagram_view::datagrams;
 use super::error::BusError;
 use super::frame_exchange::{FrameExchange, push_reads};
+use super::register_query::sii_request;
 use super::single_datagram::{DATA, SingleDatagram};
 
 /// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
@@ -169,10 +170,8 @@ impl SiiCache {
         word_address: u16,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<(), BusError> {
-        let [low, high] = word_address.to_le_bytes();
-        let [first, second] = SII_READ.to_le_bytes();
         // One broadcast makes all EEPROMs read the same word at once.
-        let request = [first, second, low, high, 0, 0];
+        let request = sii_request(SII_READ, word_address);
         exchange.ask(PURPOSE, |writer| {
             writer.push_data(Command::Bwr, register(0, SII_CONTROL), &request);
         })

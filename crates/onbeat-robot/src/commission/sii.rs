@@ -11,6 +11,7 @@ use onbeat_rt::frame::word;
 
 use super::error::CommissionError;
 use super::line::Line;
+use crate::bus::sii_request;
 
 /// Command in the SII control: write, which needs its enable bit.
 const WRITE: u16 = 0x0201;
@@ -63,7 +64,7 @@ impl<W: Wire> Line<'_, W> {
             let mut image = Vec::new();
             let mut size = FIXED;
             while image.len() < size {
-                let (bytes, _) = line.read_words(place, (image.len() / 2) as u16)?;
+                let bytes = line.read_words(place, (image.len() / 2) as u16)?;
                 image.extend_from_slice(&bytes);
                 if image.len() >= FIXED && size == FIXED {
                     let kilobits = usize::from(word(&image, 0x7c));
@@ -102,11 +103,12 @@ impl<W: Wire> Line<'_, W> {
             let mut changed = 0;
             for (number, value) in bytes.chunks(2).enumerate() {
                 let address = from.wrapping_add(number as u16);
-                let (is, _) = line.read_words(place, address)?;
+                let is = line.read_words(place, address)?;
                 let should = [value[0], value.get(1).copied().unwrap_or(is[1])];
                 if is[..2] != should {
-                    line.write_word(place, address, should)?;
-                    let (is, _) = line.read_words(place, address)?;
+                    line.write(place, SII_DATA, &should)?;
+                    line.command_eeprom(place, WRITE, address)?;
+                    let is = line.read_words(place, address)?;
                     if is[..2] != should {
                         return Err(CommissionError::NotWritten {
                             place,
@@ -156,35 +158,26 @@ impl<W: Wire> Line<'_, W> {
         result
     }
 
-    /// Reads four or eight bytes at a word address; returns them with the status.
-    fn read_words(&mut self, place: u16, address: u16) -> Result<(Vec<u8>, u16), CommissionError> {
-        let [first, second] = SII_READ.to_le_bytes();
-        let [low, high] = address.to_le_bytes();
+    /// Reads four or eight bytes at a word address.
+    fn read_words(&mut self, place: u16, address: u16) -> Result<Vec<u8>, CommissionError> {
         self.await_eeprom(place)?;
-        self.write(place, SII_CONTROL, &[first, second, low, high, 0, 0])?;
-        let status = self.await_eeprom(place)?;
-        if status & REFUSED != 0 {
-            return Err(CommissionError::Eeprom { place, status });
-        }
+        let status = self.command_eeprom(place, SII_READ, address)?;
         let length = if status & SII_READS_EIGHT != 0 { 8 } else { 4 };
-        Ok((self.read(place, SII_DATA, length)?, status))
+        self.read(place, SII_DATA, length)
     }
 
-    fn write_word(
+    /// Gives a command and waits for its end; returns the status.
+    fn command_eeprom(
         &mut self,
         place: u16,
+        command: u16,
         address: u16,
-        value: [u8; 2],
-    ) -> Result<(), CommissionError> {
-        self.write(place, SII_DATA, &value)?;
-        let [first, second] = WRITE.to_le_bytes();
-        let [low, high] = address.to_le_bytes();
-        self.write(place, SII_CONTROL, &[first, second, low, high, 0, 0])?;
-        let status = self.await_eeprom(place)?;
-        if status & REFUSED != 0 {
-            return Err(CommissionError::Eeprom { place, status });
+    ) -> Result<u16, CommissionError> {
+        self.write(place, SII_CONTROL, &sii_request(command, address))?;
+        match self.await_eeprom(place)? {
+            status if status & REFUSED != 0 => Err(CommissionError::Eeprom { place, status }),
+            status => Ok(status),
         }
-        Ok(())
     }
 
     /// Waits until the EEPROM is not busy; returns its status.
