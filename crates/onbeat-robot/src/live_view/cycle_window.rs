@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use super::cycle_record::CycleRecord;
 use super::sparse_counts::SparseCounts;
-use crate::cycle_messages::JointSample;
-use crate::motion::JointState;
+use crate::motion::{JointState, window_of};
 use onbeat::record::{JointWindow, ValueRange};
 
 /// Skipped releases of one cycle that are counted one by one; a robot stops long before.
@@ -15,21 +14,6 @@ const MOST_SKIPPED: u64 = 10_000;
 
 /// Names of the histograms, as in run files.
 const SERIES: [&str; 4] = ["release_latency", "observed_period", "execution_time", "round_trip"];
-
-/// Returns a joint in one cycle.
-fn window_of(values: &JointSample) -> JointWindow {
-    let state = JointState::from_statusword(values.statusword);
-    let following_rad = values.target_rad - values.actual_rad;
-    JointWindow {
-        target: ValueRange::new(values.target_rad),
-        actual: ValueRange::new(values.actual_rad),
-        following: (state == JointState::OperationEnabled)
-            .then_some(ValueRange::new(following_rad)),
-        torque: ValueRange::new(f64::from(values.torque_permille)),
-        statusword: values.statusword,
-        states: 1 << state as u8,
-    }
-}
 
 /// The cycles between two events. Its size depends on the number of joints and of filled buckets
 /// alone, not on the number of cycles.
@@ -82,7 +66,8 @@ impl CycleWindow {
 
         let is_first = self.joints.is_empty();
         for (place, values) in record.joints().enumerate() {
-            let now = window_of(&values);
+            let state = JointState::from_statusword(values.statusword);
+            let now = window_of(&values, state, values.target_rad - values.actual_rad);
             match self.joints.get_mut(place) {
                 Some(joint) => *joint = joint.followed_by(&now),
                 // The number of joints does not change in a run; a record with more is another
@@ -211,6 +196,7 @@ fn write_times(times: &[SparseCounts; 4], out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cycle_messages::JointSample;
     use serde_json::Value;
 
     /// An encoded cycle of two joints.

@@ -69,4 +69,5 @@ pub use topology::{devices_before, robot_note};
 pub use trajectory::Trajectory;
 pub use trajectory_error::TrajectoryError;
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};
+pub(crate) use window_channel::window_of;
 pub use window_channel::{WindowRecorder, WindowSender, window_channel};

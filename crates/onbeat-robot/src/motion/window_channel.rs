@@ -11,7 +11,8 @@ use onbeat::record::{
 use onbeat_rt::Instant;
 
 use super::power::JointState;
-use super::status::{JointStatus, Status};
+use super::status::Status;
+use crate::cycle_messages::JointSample;
 
 /// Windows between loop and recorder, which reads every 20 ms.
 // The recorder looks every 20 ms and a window lasts 50: sixteen of them bridge 0.8 s without a
@@ -35,7 +36,7 @@ struct MotionWindow {
 
 impl MotionWindow {
     fn new(joints: usize) -> Self {
-        let joint = window_of(&JointStatus::default());
+        let joint = window_of(&JointSample::default(), JointState::default(), 0.0);
         Self {
             cycles: 0,
             first: 0,
@@ -48,7 +49,7 @@ impl MotionWindow {
 
     fn add(&mut self, status: &Status) {
         for (kept, joint) in self.joints.iter_mut().zip(status.joints()) {
-            let now = window_of(joint);
+            let now = window_of(&joint.sample(), joint.state, joint.following_rad);
             *kept = if self.cycles == 0 { now } else { kept.followed_by(&now) };
         }
 
@@ -67,15 +68,19 @@ impl MotionWindow {
 }
 
 /// Returns a joint in one cycle.
-fn window_of(joint: &JointStatus) -> JointWindow {
-    let follows = joint.state == JointState::OperationEnabled;
+pub(crate) fn window_of(
+    values: &JointSample,
+    state: JointState,
+    following_rad: f64,
+) -> JointWindow {
+    let follows = state == JointState::OperationEnabled;
     JointWindow {
-        target: ValueRange::new(joint.target_rad),
-        actual: ValueRange::new(joint.actual_rad),
-        following: follows.then_some(ValueRange::new(joint.following_rad)),
-        torque: ValueRange::new(f64::from(joint.torque_permille)),
-        statusword: joint.statusword,
-        states: 1 << joint.state as u8,
+        target: ValueRange::new(values.target_rad),
+        actual: ValueRange::new(values.actual_rad),
+        following: follows.then_some(ValueRange::new(following_rad)),
+        torque: ValueRange::new(f64::from(values.torque_permille)),
+        statusword: values.statusword,
+        states: 1 << state as u8,
     }
 }
 
@@ -210,6 +215,7 @@ impl WindowRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::motion::JointStatus;
     use onbeat::record::RobotJoint;
 
     fn status(cycle: u64, target_rad: f64) -> Status {
