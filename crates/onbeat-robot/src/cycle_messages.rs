@@ -18,9 +18,9 @@ const CYCLES: usize = 8192;
 /// Robot phase without a robot: the constant `NO_ROBOT` of the message.
 const NO_ROBOT: u8 = 255;
 /// Bytes of the header of a message.
-const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 /// Offset of the first field with several values.
-const ARRAYS_AT: usize = HEADER + 64;
+pub(crate) const ARRAYS_AT: usize = HEADER + 64;
 
 /// State of a joint in a cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,9 +1,6 @@
 //! A record of the channel of cycles, read in place.
 
-use crate::cycle_messages::JointSample;
-
-/// Bytes of the header of a message.
-const HEADER: usize = 4;
+use crate::cycle_messages::{ARRAYS_AT, HEADER, JointSample};
 
 /// The fields of one cycle that the live view shows. Arrays have one value per joint.
 ///
@@ -45,7 +42,7 @@ impl<'r> CycleRecord<'r> {
     /// Reads a record; `None` when it is too short for what it states.
     pub(super) fn from_bytes(bytes: &'r [u8]) -> Option<Self> {
         let body = bytes.get(HEADER..)?;
-        let mut place = 64;
+        let mut place = ARRAYS_AT - HEADER;
         let mut sequence = |size: usize| {
             place = usize::next_multiple_of(place, 4);
             let count = u32::from_le_bytes(part(body, place)?) as usize;
