@@ -218,7 +218,7 @@ fn memory_and_descriptors_stay_what_they_were_after_the_first_phase() {
         limits: ViewLimits::default(),
     };
     let view = LiveView::open(&plan).unwrap();
-    let port = view.address().trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+    let port = view.server.address().rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
 
     let link = Link::from_description(&file.description).unwrap();
     let wire = InProcess::on_virtual_clock(link, &*clock);
@@ -260,7 +260,7 @@ fn memory_and_descriptors_stay_what_they_were_after_the_first_phase() {
         (outcome.unwrap(), browsing.join().unwrap())
     });
 
-    let account = meter.view.finish();
+    let account = meter.view.server.finish();
     let took = started.elapsed().as_secs_f64();
     eprintln!(
         "{:.2} h in {took:.0} s, {} cycles, {followed} browsers; by phase: {:?}",

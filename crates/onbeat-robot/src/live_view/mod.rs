@@ -76,7 +76,8 @@ pub struct LiveViewPlan<'p> {
 #[derive(Debug)]
 pub struct LiveView {
     shared: Arc<SharedFacts>,
-    server: PageServer,
+    /// Answers the browsers.
+    pub server: PageServer,
 }
 
 impl LiveView {
@@ -108,12 +109,6 @@ impl LiveView {
         Ok(Self { shared, server: PageServer::open(plan, source)? })
     }
 
-    /// Returns the address for a browser of this machine.
-    #[must_use]
-    pub fn address(&self) -> String {
-        self.server.address()
-    }
-
     /// Shows a new state of robot and bus.
     pub fn show(&self, view: &RobotView) {
         self.shared.facts().show(view);
@@ -122,17 +117,5 @@ impl LiveView {
     /// Shows an event; `device` is its name, empty for the whole bus.
     pub fn add(&self, event: &Event, device: &str) {
         self.shared.facts().add(event, device);
-    }
-
-    /// Returns the limits that applied for the first time since the last call.
-    #[must_use]
-    pub fn take_notices(&self) -> Vec<ViewNotice> {
-        self.server.take_notices()
-    }
-
-    /// Sends the last cycles to the browsers, closes their connections, and returns what was done.
-    #[must_use]
-    pub fn finish(self) -> LiveViewAccount {
-        self.server.finish()
     }
 }

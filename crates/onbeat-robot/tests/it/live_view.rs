@@ -94,7 +94,7 @@ fn every_cycle_since_the_start_is_in_the_events_of_a_browser() {
         (0..50).for_each(|_| shown.publish(0.25, 1_000 + round));
         sleep(Duration::from_millis(5));
     }
-    let account = shown.view.finish();
+    let account = shown.view.server.finish();
     for event in reading.join().unwrap() {
         assert_eq!(event["first"], last + 1, "no cycle is left out");
         last = event["last"].as_u64().unwrap();
@@ -216,7 +216,7 @@ fn a_browser_that_stops_reading_gets_longer_events_and_slows_nobody() {
     let last = shown.next - 1;
     // At its end the view waits for nobody: what a browser has not read by then may be lost.
     until_seen(&seen_late, last);
-    let account = shown.view.finish();
+    let account = shown.view.server.finish();
     let reading = reading.join().unwrap();
     late.extend(stalled.join().unwrap());
     let stalled = late;

@@ -143,9 +143,9 @@ fn connections_that_never_stop_sending_take_no_events_from_others() {
         let (with, without) = (usual(all_with), usual(all_without));
         assert!(without > 0 && with * 2 >= without, "{all_with:?} with, {all_without:?} without");
     }
-    let notices = shown.view.take_notices();
+    let notices = shown.view.server.take_notices();
     assert_eq!(notices, [ViewNotice::Flood { most: 16 * 1024 }]);
-    let account = shown.view.finish();
+    let account = shown.view.server.finish();
     assert!(account.floods > 0, "{account:?}");
 }
 
@@ -169,7 +169,7 @@ fn a_browser_gets_in_beside_a_hundred_connections_that_do_not_ask() {
     let page = shown.ask("GET / HTTP/1.1\nHost: localhost:PORT\n\n");
     assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
     drop((idle, more));
-    let account = shown.view.finish();
+    let account = shown.view.server.finish();
     assert!(account.gave_way >= 100 && account.refused == 0, "{account:?}");
 }
 
@@ -194,7 +194,7 @@ fn a_browser_gets_the_place_of_one_that_follows_and_does_not_read() {
         assert!(first.starts_with("HTTP/1.1 503 ") && Instant::now() < until, "{first}");
     }
     drop(deaf);
-    let account = shown.view.finish();
+    let account = shown.view.server.finish();
     assert!(account.gave_way >= 1 && account.refused >= 1, "{account:?}");
 }
 
@@ -218,8 +218,8 @@ fn a_request_that_comes_byte_by_byte_ends_with_its_time() {
     assert!(began.elapsed() >= within, "{:?}", began.elapsed());
     drop(slow);
     until_sockets_are(before);
-    assert_eq!(shown.view.take_notices(), [ViewNotice::NoRequest { within }]);
-    assert_eq!(shown.view.finish().no_request, 20);
+    assert_eq!(shown.view.server.take_notices(), [ViewNotice::NoRequest { within }]);
+    assert_eq!(shown.view.server.finish().no_request, 20);
 }
 
 /// Repeatable random numbers.
@@ -310,5 +310,5 @@ fn the_thread_of_the_view_has_no_capability_and_runs_no_program_and_others_keep_
 
     assert_eq!(["CapEff", "CapPrm", "Seccomp"].map(|field| status(&own, field)), before);
     assert!(std::process::Command::new("true").status().unwrap().success(), "others run programs");
-    assert_eq!(shown.view.take_notices(), []);
+    assert_eq!(shown.view.server.take_notices(), []);
 }

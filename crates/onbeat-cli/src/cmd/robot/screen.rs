@@ -60,8 +60,8 @@ impl Screen {
 impl SessionObserver for Screen {
     fn view(&mut self, view: &RobotView) {
         self.live_view.iter().for_each(|browsers| browsers.show(view));
-        let notices = self.live_view.iter().flat_map(LiveView::take_notices).collect::<Vec<_>>();
-        for notice in notices {
+        let notices = self.live_view.as_ref().map(|view| view.server.take_notices());
+        for notice in notices.unwrap_or_default() {
             self.line(&notice.to_string());
         }
         let every_ns = if self.live.is_on() { DRAW_EVERY_NS } else { LINE_EVERY_NS };

@@ -27,13 +27,13 @@ pub(super) fn open(
     let limits = ViewLimits::for_browsers(options.view_browsers.into());
     let plan = LiveViewPlan { name, file, port, page: PAGE, avoid_cpu: options.cpu, limits };
     let view = LiveView::open(&plan)?;
-    advise(Tone::Plain, &format!("live view: {}", view.address()));
+    advise(Tone::Plain, &format!("live view: {}", view.server.address()));
     Ok(Some(view))
 }
 
 /// Ends the view and prints what it did.
 pub(super) fn finish(view: LiveView) {
-    advise(Tone::Faint, &sentence(&view.finish()));
+    advise(Tone::Faint, &sentence(&view.server.finish()));
 }
 
 /// What a view did.

@@ -40,7 +40,7 @@ impl Shown {
         let plan =
             LiveViewPlan { name: &name, file: &file, port, page: PAGE, avoid_cpu: None, limits };
         let view = LiveView::open(&plan)?;
-        let address = view.address();
+        let address = view.server.address();
         let port = address.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
         Ok(Self { cycles, next: 1, view, port })
     }
