@@ -113,12 +113,6 @@ impl<'w, W: Wire> Line<'w, W> {
         &self.on
     }
 
-    /// Returns the number of frames sent.
-    #[must_use]
-    pub const fn frames(&self) -> u64 {
-        self.exchange.frames
-    }
-
     /// Sends one datagram; returns its data and working counter.
     fn access(
         &mut self,

@@ -4,7 +4,7 @@
 //! kernel's network path as with a card; otherwise it is a socket in this process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_rt::sys::Monotonic;
@@ -47,7 +47,6 @@ impl Environment for Undisturbed {
 #[derive(Debug)]
 pub struct SimulatedDevices {
     stop: Arc<AtomicBool>,
-    frames: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -90,9 +89,7 @@ impl SimulatedDevices {
         let (ends, words) = connect(cable)?;
         let (of_bus, of_devices) = ends;
         let stop = Arc::new(AtomicBool::new(false));
-        let frames = Arc::new(AtomicU64::new(0));
         let over = stop.clone();
-        let count = frames.clone();
         let body = move || {
             let _ = ThreadRequest {
                 fifo: Some(PRIORITY),
@@ -104,18 +101,12 @@ impl SimulatedDevices {
             if let Some(cpu) = cpu_of_loop {
                 stay_off_cpu(cpu);
             }
-            DeviceThread { interface: of_devices, link, world }.until(&over, &count);
+            DeviceThread { interface: of_devices, link, world }.until(&over);
         };
 
         let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
         let thread = thread.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?;
-        Ok((Self { stop, frames, thread: Some(thread) }, of_bus, words))
-    }
-
-    /// Returns the number of frames received.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames.load(Ordering::Relaxed)
+        Ok((Self { stop, thread: Some(thread) }, of_bus, words))
     }
 }
 
@@ -155,7 +146,7 @@ struct DeviceThread<W> {
 }
 
 impl<W: Environment> DeviceThread<W> {
-    fn until(mut self, stop: &AtomicBool, frames: &AtomicU64) {
+    fn until(mut self, stop: &AtomicBool) {
         let clock = Monotonic;
         let mut buffer = [0; 1515];
         while !stop.load(Ordering::Relaxed) {
@@ -170,7 +161,6 @@ impl<W: Environment> DeviceThread<W> {
                 wait_ns,
             ) {
                 Ok(Some((_, length))) => {
-                    frames.fetch_add(1, Ordering::Relaxed);
                     self.link.send(Nic::First, &buffer[..length], clock.now());
                 }
                 Ok(None) => {}
