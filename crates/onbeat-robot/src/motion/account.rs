@@ -10,25 +10,16 @@ use super::power::JointState;
 use super::status::{RobotPhase, SafeStopReason};
 use super::window_channel::WindowSender;
 
-/// Largest and smallest values of a joint while it was enabled.
-#[derive(Clone, Copy, Debug)]
-struct JointExtremes {
-    following_rad: f64,
-    low_rad: f64,
-    high_rad: f64,
-}
-
-impl JointExtremes {
-    const NONE: Self =
-        Self { following_rad: 0.0, low_rad: f64::INFINITY, high_rad: f64::NEG_INFINITY };
+/// A joint that was not enabled yet.
+fn unmoved(name: String) -> JointMotion {
+    JointMotion { name, following_rad: 0.0, low_rad: f64::INFINITY, high_rad: f64::NEG_INFINITY }
 }
 
 /// What a robot did since the last note. Does not allocate while it counts.
 #[derive(Debug)]
 pub struct MotionAccount {
     trajectory: String,
-    names: Vec<String>,
-    joints: Vec<JointExtremes>,
+    joints: Vec<JointMotion>,
     amplitude: f64,
     /// Trajectory time at the last cycle, and what passed of it, in ns.
     time_ns: u64,
@@ -48,8 +39,7 @@ impl MotionAccount {
     pub fn new(robot: &Robot, trajectory: &str) -> Self {
         Self {
             trajectory: trajectory.to_owned(),
-            names: robot.joints.iter().map(|joint| joint.name.clone()).collect(),
-            joints: vec![JointExtremes::NONE; robot.joints.len()],
+            joints: robot.joints.iter().map(|joint| unmoved(joint.name.clone())).collect(),
             amplitude: 0.0,
             time_ns: 0,
             moved_ns: 0,
@@ -109,11 +99,10 @@ impl MotionAccount {
     pub fn take_note(&mut self) -> MotionNote {
         self.windows.iter_mut().for_each(WindowSender::flush);
         let reason = || {
-            let joint = self.names.get(usize::from(self.stopped.1)).map_or("", String::as_str);
-            stop_reason(self.stopped.0 as u16, joint, 0)
+            let joint = self.joints.get(usize::from(self.stopped.1));
+            stop_reason(self.stopped.0 as u16, joint.map_or("", |joint| &joint.name), 0)
         };
-        let moved =
-            self.joints.iter().zip(&self.names).filter(|(joint, _)| joint.low_rad.is_finite());
+        let moved = self.joints.iter().filter(|joint| joint.low_rad.is_finite());
         let note = MotionNote {
             trajectory: self.trajectory.clone(),
             amplitude: self.amplitude,
@@ -122,17 +111,12 @@ impl MotionAccount {
             running: self.running,
             safe_stops: self.safe_stops,
             stopped_by: (self.safe_stops > 0).then(reason),
-            joints: moved
-                .map(|(joint, name)| JointMotion {
-                    name: name.clone(),
-                    following_rad: joint.following_rad,
-                    low_rad: joint.low_rad,
-                    high_rad: joint.high_rad,
-                })
-                .collect(),
+            joints: moved.cloned().collect(),
         };
 
-        self.joints.fill(JointExtremes::NONE);
+        for joint in &mut self.joints {
+            *joint = unmoved(std::mem::take(&mut joint.name));
+        }
         (self.amplitude, self.moved_ns, self.cycles, self.running) = (0.0, 0, 0, 0);
         self.safe_stops = 0;
         note
