@@ -91,16 +91,9 @@ impl SimulatedDevices {
         let stop = Arc::new(AtomicBool::new(false));
         let over = stop.clone();
         let body = move || {
-            let _ = ThreadRequest {
-                fifo: Some(PRIORITY),
-                cpu: None,
-                lock_memory: false,
-                dma_latency_us: None,
-            }
-            .prepare_thread();
-            if let Some(cpu) = cpu_of_loop {
-                stay_off_cpu(cpu);
-            }
+            let wanted = ThreadRequest { fifo: Some(PRIORITY), ..ThreadRequest::default() };
+            let _ = wanted.prepare_thread();
+            cpu_of_loop.into_iter().for_each(stay_off_cpu);
             DeviceThread { interface: of_devices, link, world }.until(&over);
         };
 
