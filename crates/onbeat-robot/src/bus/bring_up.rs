@@ -28,7 +28,7 @@ use super::topology::{PortLinks, Upstream, upstreams};
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
-use onbeat_ethercat::registers::{DL_STATUS, FMMUS};
+use onbeat_ethercat::registers::{DL_STATUS, FMMUS, STATION};
 use onbeat_ethercat::setup::DeviceSetup;
 use onbeat_ethercat::wire::Wire;
 
@@ -177,7 +177,8 @@ fn bring_up<W: Wire>(
     period_ns: u64,
     on: &str,
 ) -> Result<BroughtUp, BusError> {
-    without_panic(|| {
+    // Nothing that was borrowed is used after a panic.
+    let brought_up = catch_panic(|| {
         with_main_device(wire, (on, expected), |pump, group, (main_device, set_time)| {
             let (group, positions) = group;
             let mut devices = found(&group, main_device, &pump.addresses);
@@ -228,12 +229,8 @@ fn bring_up<W: Wire>(
                 addresses,
             })
         })
-    })
-}
-
-/// Converts a panic of ethercrab into an error. Nothing that `work` borrowed is used afterwards.
-fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, BusError> {
-    catch_panic(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
+    });
+    brought_up.unwrap_or_else(|words| Err(BusError::Panicked(words)))
 }
 
 type DeviceGroup = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
@@ -260,11 +257,7 @@ struct GroupSearch<'l> {
     device_ids: Vec<u16>,
 }
 
-impl<'l> GroupSearch<'l> {
-    fn new(layout: Option<&'l Layout>, device_ids: Vec<u16>) -> Self {
-        Self { layout, position: 0, follower: None, positions: Vec::new(), device_ids }
-    }
-
+impl GroupSearch<'_> {
     fn is_optional(&mut self, identity: [u32; 2], alias: u16) -> bool {
         let position = self.position;
         self.position += 1;
@@ -323,11 +316,16 @@ fn with_main_device<W: Wire, T>(
     };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
-    let device_ids = device_ids_of_groups(wire, expected)?;
+    let mut search = GroupSearch {
+        layout: expected,
+        position: 0,
+        follower: None,
+        positions: Vec::new(),
+        device_ids: device_ids_of_groups(wire, expected)?,
+    };
     let now_ns = Cell::new(wire.now().as_ns());
     let mut pump = Pump::new(wire, (tx, rx));
     let set_time = |now: u64| now_ns.set(now);
-    let mut search = GroupSearch::new(expected, device_ids);
     let begun = main_device.init::<MOST_DEVICES, Groups>(
         || now_ns.get(),
         Groups::default(),
@@ -419,17 +417,14 @@ fn map_split_areas<W: Wire>(
 
 /// Checks that the outputs of each device are mapped where the cyclic frames have them.
 fn check_addresses(devices: &[FoundDevice], layout: &Layout, start: u32) -> Result<(), BusError> {
-    let is_elsewhere = |(place, device): (usize, &FoundDevice)| {
+    for (place, device) in devices.iter().enumerate() {
         let [_, outputs] = logical_of(layout, place);
-        first_output_address(&device.script).is_some_and(|mapped| mapped != start + outputs)
-    };
-    match devices.iter().enumerate().position(is_elsewhere) {
-        None => Ok(()),
-        Some(place) => {
+        if first_output_address(&device.script).is_some_and(|mapped| mapped != start + outputs) {
             let name = &layout.devices[place].name;
-            Err(BusError::Panicked(format!("it maps the outputs of {name} elsewhere")))
+            return Err(BusError::Panicked(format!("it maps the outputs of {name} elsewhere")));
         }
     }
+    Ok(())
 }
 
 /// Checks that the configured devices are still at the positions where they were found.
@@ -439,7 +434,7 @@ fn check_positions<W: Wire>(
     expected: Option<&Layout>,
 ) -> Result<(), BusError> {
     let places = devices.last().map_or(0, |device| usize::from(device.position) + 1);
-    let stations = pump.stations(places)?;
+    let stations = read_words(&mut pump.exchange, STATION, places)?;
     let is_elsewhere =
         |device: &FoundDevice| stations.get(usize::from(device.position)) != Some(&device.station);
     let Some(place) = devices.iter().position(is_elsewhere) else {
@@ -564,48 +559,37 @@ impl FoundDevice {
 
 /// Checks that the devices are those of the file, in its order.
 fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
-    for (place, (device, wanted)) in found.iter().zip(always_there(layout)).enumerate() {
-        let expected = (wanted.vendor, wanted.product);
-        let there = (device.identity[0], device.identity[1]);
-        // A missing device shifts all following ones; reporting it says more than reporting a wrong
-        // device.
-        // With one device too few, every device behind the hole differs; the first one that is
-        // missing is the news.
-        if expected != there && found.len() >= layout.always_there() {
-            let name = wanted.name.clone();
-            return Err(BusError::WrongDevice { place, name, expected, found: there });
-        }
-    }
-
-    compare_numbers(found, layout)?;
-    let expected = layout.always_there();
-    let count = found.len();
+    let (expected, count) = (layout.always_there(), found.len());
+    let differs = |(device, wanted): (&FoundDevice, &DeviceLayout)| {
+        device.identity[..2] != [wanted.vendor, wanted.product]
+    };
+    let first_other = found.iter().zip(always_there(layout)).position(differs);
+    // A missing device shifts all following ones; reporting it says more than reporting a wrong
+    // device.
+    // With one device too few, every device behind the hole differs; the first one that is missing
+    // is the news.
     if count < expected {
-        let differs = |(device, wanted): &(&FoundDevice, &DeviceLayout)| {
-            device.identity[..2] != [wanted.vendor, wanted.product]
-        };
-        let place =
-            found.iter().zip(always_there(layout)).position(|pair| differs(&pair)).unwrap_or(count);
-        return Err(BusError::Fewer {
-            expected,
-            found: count,
-            first: layout.devices[place].name.clone(),
+        let first = layout.devices[first_other.unwrap_or(count)].name.clone();
+        return Err(BusError::Fewer { expected, found: count, first });
+    }
+    if let Some(place) = first_other {
+        let DeviceLayout { name, vendor, product, .. } = &layout.devices[place];
+        return Err(BusError::WrongDevice {
+            place,
+            name: name.clone(),
+            expected: (*vendor, *product),
+            found: (found[place].identity[0], found[place].identity[1]),
         });
     }
-
     if count > expected {
         return Err(BusError::More { expected, found: count });
     }
 
-    Ok(())
+    compare_numbers(found, layout)
 }
 
 /// Checks serial numbers and aliases given in the file, which distinguish devices of the same type.
 fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
-    if found.len() != layout.always_there() {
-        return Ok(());
-    }
-
     for (place, (device, wanted)) in found.iter().zip(always_there(layout)).enumerate() {
         let numbers = [
             ("serial number", wanted.serial, device.identity[3]),
@@ -634,19 +618,14 @@ fn always_there(layout: &Layout) -> &[DeviceLayout] {
 }
 
 fn compare_process_data(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
-    let pairs = found.iter().zip(&layout.devices);
-    let bytes = |wanted: &DeviceLayout| (wanted.outputs.len(), wanted.inputs.len());
-    match pairs
-        .into_iter()
-        .find(|(device, wanted)| (device.outputs, device.inputs) != bytes(wanted))
-    {
-        None => Ok(()),
-        Some((device, wanted)) => Err(BusError::OtherProcessData {
-            name: wanted.name.clone(),
-            expected: bytes(wanted),
-            found: (device.outputs, device.inputs),
-        }),
+    for (device, wanted) in found.iter().zip(&layout.devices) {
+        let expected = (wanted.outputs.len(), wanted.inputs.len());
+        let found = (device.outputs, device.inputs);
+        if found != expected {
+            return Err(BusError::OtherProcessData { name: wanted.name.clone(), expected, found });
+        }
     }
+    Ok(())
 }
 
 /// Checks that each value of the file is where the device maps it.

@@ -28,7 +28,6 @@ use super::mapped_objects::MappedEntries;
 use super::sii_cache::{FrameAction, SiiCache, VENDOR};
 use super::single_datagram::{DATA, SingleDatagram};
 use onbeat_ethercat::event::{Event, NO_DEVICE};
-use onbeat_ethercat::registers::STATION;
 use onbeat_ethercat::wire::Wire;
 
 /// Time after which a mailbox that held an emergency is read again, in ns.
@@ -322,11 +321,6 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let frames = self.exchange.frames;
         let name = format!("the SubDevice at place {place}");
         BusError::Unready { place, name, at: String::new(), trouble, frames }
-    }
-
-    /// Reads the station addresses at the first `places` positions.
-    pub(super) fn stations(&mut self, places: usize) -> Result<Vec<u16>, BusError> {
-        read_words(&mut self.exchange, STATION, places)
     }
 
     fn receive_one(&mut self) -> Result<(), BusError> {
