@@ -9,15 +9,6 @@ use onbeat_ethercat::event::ANSWERS_LATE;
 /// Number of consecutive unanswered cycles after which device states count as unknown.
 pub(super) const SILENT_AFTER: u32 = 10;
 
-/// Change to report after a cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// No reply for [`SILENT_AFTER`] cycles, or a new reason for it.
-    NoAnswer(u32),
-    /// Replies are received again, after this time in ms.
-    AnswerBack(u32),
-}
-
 /// Time of the last complete reply and the reporting state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoAnswerMonitor {
@@ -34,20 +25,22 @@ impl NoAnswerMonitor {
         Self { answered_at, cycles: 0, reported: None, limit: EventRateLimit::default() }
     }
 
-    /// Records a cycle in which all frames were answered.
-    pub(super) fn on_reply(&mut self, now: Instant) -> Option<Change> {
+    /// Records a cycle in which all frames were answered. Returns the time without a reply in ms, if
+    /// that was reported.
+    pub(super) fn on_reply(&mut self, now: Instant) -> Option<u32> {
         let ms = now.ns_since(self.answered_at) / 1_000_000;
         (self.answered_at, self.cycles) = (now, 0);
-        self.reported.take().map(|_| Change::AnswerBack(u32::try_from(ms).unwrap_or(u32::MAX)))
+        self.reported.take().map(|_| u32::try_from(ms).unwrap_or(u32::MAX))
     }
 
-    /// Records a cycle without a complete reply. `is_late`: replies arrive after their cycle.
+    /// Records a cycle without a complete reply. `is_late`: replies arrive after their cycle. Returns
+    /// the reason of a silence when it begins, after [`SILENT_AFTER`] cycles, and each new one.
     pub(super) fn on_missed_cycle(
         &mut self,
         cycle: u64,
         trouble: Option<Trouble>,
         is_late: bool,
-    ) -> Option<Change> {
+    ) -> Option<u32> {
         self.cycles = self.cycles.saturating_add(1);
         if !self.is_silent() {
             return None;
@@ -60,10 +53,7 @@ impl NoAnswerMonitor {
             Some(before) => code != 0 && code != before,
         };
 
-        (is_news && self.limit.allow(cycle)).then(|| {
-            self.reported = Some(code);
-            Change::NoAnswer(code)
-        })
+        (is_news && self.limit.allow(cycle)).then(|| *self.reported.insert(code))
     }
 
     /// Returns whether device states count as unknown.

@@ -8,7 +8,6 @@ use onbeat_rt::time::Instant;
 use super::Bus;
 use crate::bus::clock_sync::LockChange;
 use crate::bus::cyclic::{CycleReply, FrameClass};
-use crate::bus::no_answer::Change;
 use crate::bus::options::ExchangeMode;
 use crate::bus::rate_limit::EventRateLimit;
 use onbeat_ethercat::event::{EventKind, EventValues, NO_DEVICE};
@@ -217,14 +216,13 @@ impl<W: Wire> Bus<W> {
             // Late replies are replies: the cable is well and the cycle is too short. That is
             // another sentence than an open cable.
             let is_late = self.rate_limits.late.occurred_within(LATE_FOR, events.cycle);
-            if let Some(Change::NoAnswer(code)) =
-                self.no_answer.on_missed_cycle(events.cycle, self.wire.trouble(), is_late)
-            {
+            let trouble = self.wire.trouble();
+            if let Some(code) = self.no_answer.on_missed_cycle(events.cycle, trouble, is_late) {
                 events.write(EventKind::NoAnswer, None, EventValues::from_code(code));
             }
             return;
         }
-        if let Some(Change::AnswerBack(ms)) = self.no_answer.on_reply(self.wire.now()) {
+        if let Some(ms) = self.no_answer.on_reply(self.wire.now()) {
             events.write(EventKind::AnswerBack, None, EventValues::from_code(ms));
         }
         self.counts.answered += 1;
