@@ -129,16 +129,18 @@ pub struct BackgroundService {
     ring: Option<RingWatch>,
 }
 
-/// Serves an image. With a controller of this process, it provides the outputs; without one, the
-/// owner of the image does.
+/// Serves an image, and with `messages` publishes every cycle on a ring too. With a controller of this
+/// process, it provides the outputs; without one, the owner of the image does.
 #[must_use]
 pub fn serve(
     image: BusSide,
     controller: Option<Box<dyn Controller + Send>>,
+    messages: Option<CycleMessages>,
 ) -> (Box<dyn Controller + Send>, CycleService, BackgroundService) {
     let cold = image.cold_side();
     let image = Arc::new(Mutex::new(image));
     let transfers = Transfers::default();
+    let ring = messages.as_ref().and_then(CycleMessages::watch);
     let controller: Box<dyn Controller + Send> = match controller {
         None => Box::new(OwnerController(image.clone())),
         Some(own) => Box::new(PublishedController {
@@ -154,19 +156,12 @@ pub fn serve(
         next: 0,
         groups_valid: Vec::new(),
         counted: BusCounts::default(),
-        messages: None,
+        messages,
     };
-    (controller, serving, BackgroundService { cold, transfers, job: None, ring: None })
+    (controller, serving, BackgroundService { cold, transfers, job: None, ring })
 }
 
 impl CycleService {
-    /// Publishes every cycle on a ring too.
-    #[must_use]
-    pub fn with_messages(mut self, messages: Option<CycleMessages>) -> Self {
-        self.messages = messages;
-        self
-    }
-
     /// Sets the robot's state and joints for the message of this cycle.
     pub fn set_joints(
         &mut self,
@@ -338,13 +333,6 @@ fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
 }
 
 impl BackgroundService {
-    /// Watches the file of the ring of cycles too.
-    #[must_use]
-    pub fn watching(mut self, ring: Option<RingWatch>) -> Self {
-        self.ring = ring;
-        self
-    }
-
     /// Returns once, as a sentence, that the ring of cycles was truncated: the loop cannot see it.
     pub fn ring_fault(&mut self) -> Option<String> {
         // Said once. A ring that was damaged by another process stays so.

@@ -294,10 +294,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
 
         let orders = RobotCommands::default();
-        let watch = plan.messages.as_ref().and_then(CycleMessages::watch);
-        let (serving, attending) = plan.image.map(served).unzip();
-        let mut attending = attending.map(|it: BackgroundService| it.watching(watch));
-        let serving = serving.map(|serving| serving.with_messages(plan.messages));
+        let (serving, mut attending) = plan.image.map(|it| served(it, plan.messages)).unzip();
         let show_every = plan.view_every_ns / period_ns.max(1);
         let (windows_in, windows) = window_channel(file.note.clone());
         let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
@@ -365,8 +362,8 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
 }
 
 /// The two ends of an image: in the loop, and beside it.
-fn served(image: BusSide) -> (CycleService, BackgroundService) {
-    let (_, serving, attending) = serve(image, None);
+fn served(image: BusSide, messages: Option<CycleMessages>) -> (CycleService, BackgroundService) {
+    let (_, serving, attending) = serve(image, None, messages);
     (serving, attending)
 }
 

@@ -28,7 +28,7 @@ use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
 use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use crate::cycle_messages::CycleMessages;
-use crate::image_service::{self, BackgroundService, CycleService, CycleTimes};
+use crate::image_service::{BackgroundService, CycleService, CycleTimes, serve};
 use crate::motion::WindowRecorder;
 use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
@@ -114,10 +114,9 @@ pub(super) fn open(
 
     let messages = CycleMessages::create(name, &layout, &[], setting.period_ns)
         .map_err(BusProbeError::from)?;
-    let (controller, serving, background) = image_service::serve(image, controller);
-    let background = background.watching(messages.watch());
+    let (controller, serving, background) = serve(image, controller, Some(messages));
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
-    rig.serving = Some(serving.with_messages(Some(messages)));
+    rig.serving = Some(serving);
     Ok(parts(rig, Some(background)))
 }
 

@@ -104,9 +104,9 @@ fn publishing_a_robot_does_not_allocate() {
     let name = format!("test-quiet-{}", std::process::id());
     let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
-    let (mut controller, serving, _attending) = serve(image, Some(Box::new(controller)));
     let messages = CycleMessages::create(&name, &layout, &robot.commanded(), MS).unwrap();
-    let mut serving = serving.with_messages(Some(messages));
+    let (mut controller, mut serving, _attending) =
+        serve(image, Some(Box::new(controller)), Some(messages));
     let messages = RingReader::open(&Channel::new(&name, TOPIC).unwrap(), Start::Oldest).unwrap();
     reset_violation_count();
     let mut release = clock.now();

@@ -116,8 +116,8 @@ impl Run {
             BusOptions { mode: ExchangeMode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let packets = Packets::open("o0").unwrap().spinning_ns(0);
         let bus = Bus::bring_up(packets, Some(&layout), options, "o0").unwrap();
-        let (controller, serving, _) =
-            image_service::serve(Image::create(image, &layout, Sharing::WaitFree).unwrap(), None);
+        let image = Image::create(image, &layout, Sharing::WaitFree).unwrap();
+        let (controller, serving, _) = image_service::serve(image, None, None);
         Self { bus, controller, serving, events: Vec::new() }
     }
 

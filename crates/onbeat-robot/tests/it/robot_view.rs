@@ -111,7 +111,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
     let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
-    let (_, serving, _attending) = serve(image, None);
+    let (_, serving, _attending) = serve(image, None, None);
     let mut seen = slots::<RobotSnapshot>(8);
     let mut robot_events = slots::<RobotEvent>(1024);
     let mut of_bus = slots::<Event>(1024);
@@ -196,7 +196,7 @@ fn every_exchange_of_a_bus_with_an_owner_is_counted() {
     let clock = clock();
     let layout = Layout::from_toml(&file).unwrap();
     let image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
-    let (controller, mut serving, _attending) = serve(image, None);
+    let (controller, mut serving, _attending) = serve(image, None, None);
     let mut handed = Handed(controller);
     let mut world = World::new(&file, &clock, OPTIONS);
     let client = Client::open(&name).unwrap();
@@ -223,7 +223,7 @@ fn the_events_that_a_cycle_leaves_for_the_next_one_are_published_after_the_last(
     let mut world = World::humanoid(&clock);
     let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
     let image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
-    let (_controller, mut serving, _attending) = serve(image, None);
+    let (_controller, mut serving, _attending) = serve(image, None, None);
     let client = Client::open(&name).unwrap();
     let knee = world.device("left knee");
     let mut release = clock.now();
@@ -261,7 +261,7 @@ fn a_controller_of_a_published_bus_is_visible_and_every_exchange_is_counted() {
     let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
     let mut image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
     image.keep_outputs().unwrap();
-    let (controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
+    let (controller, mut serving, _attending) = serve(image, Some(Box::new(controller)), None);
     let mut handed = Handed(controller);
     let mut world = World::new(&file, &clock, OPTIONS);
     let mut watching = Watching::new(&name);
