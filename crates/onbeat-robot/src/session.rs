@@ -297,10 +297,9 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         let (serving, mut attending) = plan.image.map(|it| served(it, plan.messages)).unzip();
         let show_every = plan.view_every_ns / period_ns.max(1);
         let (windows_in, windows) = window_channel(file.note.clone());
-        let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
-            .working(plan.work_ns)
-            .counting(MotionAccount::new(&file.robot, plan.trajectory).sending(windows_in))
-            .serving(serving);
+        let mut task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every);
+        task.account = Some(MotionAccount::new(&file.robot, plan.trajectory, Some(windows_in)));
+        (task.work_ns, task.serving) = (plan.work_ns, serving);
 
         let rings = FollowerRings { seen, robot_events, bus_events };
         let mut follower = SessionFollower::new(file, clock.now(), rings, windows);

@@ -34,9 +34,10 @@ pub struct MotionAccount {
 }
 
 impl MotionAccount {
-    /// Creates an empty account of a robot and its trajectory, as typed.
+    /// Creates an empty account of a robot and its trajectory, as typed. `windows` sends what the
+    /// joints do to the recorder, window by window.
     #[must_use]
-    pub fn new(robot: &Robot, trajectory: &str) -> Self {
+    pub fn new(robot: &Robot, trajectory: &str, windows: Option<WindowSender>) -> Self {
         Self {
             trajectory: trajectory.to_owned(),
             joints: robot.joints.iter().map(|joint| unmoved(joint.name.clone())).collect(),
@@ -48,15 +49,8 @@ impl MotionAccount {
             safe_stops_before: 0,
             safe_stops: 0,
             stopped: (SafeStopReason::None, NO_JOINT),
-            windows: None,
+            windows,
         }
-    }
-
-    /// Sends what the joints do to the recorder, window by window.
-    #[must_use]
-    pub fn sending(mut self, windows: WindowSender) -> Self {
-        self.windows = Some(windows);
-        self
     }
 
     /// Counts the last cycle of the controller.

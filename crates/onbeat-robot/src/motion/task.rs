@@ -122,7 +122,8 @@ pub struct Outlets<'r> {
 pub struct RobotTask<'r, W> {
     bus: Bus<W>,
     controller: MotionController,
-    account: Option<MotionAccount>,
+    /// Counts what the robot does.
+    pub account: Option<MotionAccount>,
     commands: &'r RobotCommands,
     outlets: Outlets<'r>,
     /// Interval of snapshots, in cycles.
@@ -130,8 +131,10 @@ pub struct RobotTask<'r, W> {
     until_shown: u64,
     round_trips: RoundTrips,
     last: Option<BusCycle>,
-    work_ns: u64,
-    serving: Option<CycleService>,
+    /// Busy work: each cycle polls the clock until this time after its start, in ns.
+    pub work_ns: u64,
+    /// Publishes the process image to other processes.
+    pub serving: Option<CycleService>,
 }
 
 impl<'r, W: Wire> RobotTask<'r, W> {
@@ -158,27 +161,6 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             work_ns: 0,
             serving: None,
         }
-    }
-
-    /// Counts what the robot does.
-    #[must_use]
-    pub fn counting(mut self, account: MotionAccount) -> Self {
-        self.account = Some(account);
-        self
-    }
-
-    /// Publishes the process image to other processes.
-    #[must_use]
-    pub fn serving(mut self, serving: Option<CycleService>) -> Self {
-        self.serving = serving;
-        self
-    }
-
-    /// Adds busy work: each cycle polls the clock until `work_ns` after its start.
-    #[must_use]
-    pub fn working(mut self, work_ns: u64) -> Self {
-        self.work_ns = work_ns;
-        self
     }
 
     /// Returns what the robot did since the last call, where it is counted.

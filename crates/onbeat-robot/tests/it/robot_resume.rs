@@ -30,7 +30,7 @@ fn trajectory_and_soft_start_go_on_after_each_break() {
     let mut world = World::new(Segment::HUMANOID, &clock, OPTIONS);
     let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
     let robot = Robot::from_toml(Segment::HUMANOID, &layout, MS).unwrap();
-    let mut account = MotionAccount::new(&robot, "gait");
+    let mut account = MotionAccount::new(&robot, "gait", None);
     let mut robot = MotionController::new(&robot, Trajectory::gait(&robot).unwrap());
     let mut reached = Vec::new();
 

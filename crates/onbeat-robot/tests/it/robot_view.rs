@@ -122,7 +122,8 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
         (split(&mut seen), split(&mut robot_events), split(&mut of_bus));
     let orders = RobotCommands::default();
     let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
-    let task = RobotTask::new(bus, controller, &orders, outlets, 1_000).serving(Some(serving));
+    let mut task = RobotTask::new(bus, controller, &orders, outlets, 1_000);
+    task.serving = Some(serving);
     let mut looked = Looked { task, watching: Watching::new(&name) };
     let mut samples = slots::<Sample>(1);
     let mut samples = Ring::over(&mut samples).unwrap();

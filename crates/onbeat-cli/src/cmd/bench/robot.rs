@@ -184,7 +184,7 @@ fn motion(cell: &BusCell, period_ns: u64) -> Result<Option<CellMotion>, Failure>
     }
 
     let (sender, windows) = window_channel(file.note.clone());
-    let account = MotionAccount::new(&file.robot, typed).sending(sender);
+    let account = MotionAccount::new(&file.robot, typed, Some(sender));
     let controller = MotionController::new(&file.robot, word.start(&file.robot, None, None)?);
     Ok(Some(CellMotion { controller, account, windows: Some(windows) }))
 }
