@@ -53,7 +53,7 @@ use onbeat::probe::description::Body;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
 use onbeat::record::{MotionNote, Note, Recorder, Remark, RobotNote, SpikeNote};
 use onbeat_control::BusSide;
-use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::Layout;
 use onbeat_host::foreign;
 use onbeat_rt::ring::Ring;
@@ -68,8 +68,8 @@ use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
     DeviceAlarms, DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot,
-    RobotCommands, RobotError, RobotEvent, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung,
-    SpikeView, WindowRecorder, devices_before, devices_note, robot_note, window_channel,
+    RobotCommands, RobotError, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
+    WindowRecorder, devices_before, devices_note, robot_note, window_channel,
 };
 
 pub use assembly::{AssemblyError, SharedRobot, TrajectoryWord, UnknownTrajectory};
@@ -282,7 +282,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
     ) -> Result<SessionOutcome, RunError> {
         let Self { bus, file, period_ns, clock } = self;
         let mut seen_slots = slots::<RobotSnapshot>(VIEWS_IN_RING);
-        let mut robot_slots = slots::<RobotEvent>(EVENTS_IN_RING);
+        let mut robot_slots = slots::<Event>(EVENTS_IN_RING);
         let mut bus_slots = slots::<Event>(EVENTS_IN_RING);
         let mut seen_ring = ring(&mut seen_slots);
         let mut robot_ring = ring(&mut robot_slots);
@@ -394,7 +394,7 @@ struct SessionFollower<'s> {
 /// The cold ends of the rings.
 struct FollowerRings<'s> {
     seen: Consumer<'s, RobotSnapshot>,
-    robot_events: Consumer<'s, RobotEvent>,
+    robot_events: Consumer<'s, Event>,
     bus_events: Consumer<'s, Event>,
 }
 
@@ -418,17 +418,18 @@ impl<'s> SessionFollower<'s> {
     }
 
     fn look(&mut self, now: Instant, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
-        let RobotFile { layout, robot, .. } = self.file;
+        let RobotFile { layout, .. } = self.file;
+        let name_of =
+            |device: u16| layout.devices.get(usize::from(device)).map_or("", |found| &found.name);
         self.windows.record(recorder);
         while let Some(event) = self.rings.robot_events.pop() {
-            let joint = robot.joints.get(usize::from(event.joint)).map_or("", |joint| &joint.name);
-            record(&event.on_bus(&[]), joint, recorder, observer);
+            // A joint has the name of its drive, and its events are no alarms of that device.
+            let of_joint = Event { device: NO_DEVICE, ..event };
+            record(&of_joint, name_of(event.device), recorder, observer);
         }
 
         while let Some(event) = self.rings.bus_events.pop() {
-            let device =
-                layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
-            record(&event, device, recorder, observer);
+            record(&event, name_of(event.device), recorder, observer);
             if let Some(alarms) = self.alarms.get_mut(usize::from(event.device)) {
                 alarms.add(&event);
             }

@@ -23,7 +23,7 @@ mod resume;
 use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
-use super::event::{NO_JOINT, RobotEvent, RobotEvents};
+use super::event::{NO_JOINT, RobotEvents};
 use super::file::{OnFault, Robot, RobotSettings};
 use super::goal::GoalOutcome;
 use super::joint::{JointDrive, JointStage, QUICK_STOP_NS};
@@ -45,8 +45,6 @@ const SPEED_RAMP_S: f64 = 0.5;
 pub struct MotionController {
     settings: RobotSettings,
     joints: Vec<JointDrive>,
-    /// Positions of the joints' drives on the cable.
-    devices: Vec<u16>,
     trajectory: Trajectory,
     ladder: Ladder,
     events: RobotEvents,
@@ -91,18 +89,15 @@ impl MotionController {
 
         let mut status = Box::<Status>::default();
         status.count = count as u32;
+        let devices =
+            robot.joints.iter().map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE));
 
         Self {
             joints: robot.joints.iter().map(|joint| JointDrive::new(joint, period_s)).collect(),
-            devices: robot
-                .joints
-                .iter()
-                .map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE))
-                .collect(),
             ladder: Ladder::new(robot.settings.thresholds),
             settings: robot.settings.clone(),
             trajectory,
-            events: RobotEvents::new(),
+            events: RobotEvents::new(devices.collect()),
             status,
             homes: vec![0.0; count],
             played: vec![0.0; count],
@@ -123,17 +118,6 @@ impl MotionController {
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
-    }
-
-    /// Returns the oldest event in the queue.
-    pub fn next_event(&mut self) -> Option<RobotEvent> {
-        self.events.next()
-    }
-
-    /// Converts an event of this robot to one of the bus.
-    #[must_use]
-    pub fn on_bus(&self, event: &RobotEvent) -> Event {
-        event.on_bus(&self.devices)
     }
 
     /// Requests a reset: of a safe stop if the robot is at rest and cycles are good again,
@@ -620,8 +604,7 @@ impl Controller for MotionController {
     }
 
     fn take_event(&mut self) -> Option<Event> {
-        let event = self.events.next()?;
-        Some(self.on_bus(&event))
+        self.events.next()
     }
 
     fn robot(&self) -> Option<RobotState> {
@@ -630,7 +613,7 @@ impl Controller for MotionController {
             phase: phase as u8,
             rung: rung as u8,
             stopped_by: stopped_by as u8,
-            device: self.devices.get(usize::from(stopped_joint)).copied().unwrap_or(NO_DEVICE),
+            device: self.events.device_of(stopped_joint),
             misses: u16::try_from(misses).unwrap_or(u16::MAX),
         })
     }

@@ -1,41 +1,11 @@
-//! Events of a robot, in records of fixed size.
+//! Events of a robot, until they are read.
 
 use std::collections::VecDeque;
 
 use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 
-/// Value of [`RobotEvent::joint`] for events of no joint.
+/// Value of [`Status::stopped_joint`](super::Status::stopped_joint) for no joint.
 pub const NO_JOINT: u16 = u16::MAX;
-
-/// An event, of one of the kinds from [`EventKind::RungChanged`] to [`EventKind::CommanderLost`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct RobotEvent {
-    /// Release of the cycle, by `CLOCK_MONOTONIC`, in ns.
-    pub at_ns: u64,
-    /// Cycle number of the bus.
-    pub cycle: u64,
-    /// Kind of the event.
-    pub kind: EventKind,
-    /// Index of the joint in [`Robot::joints`](super::Robot::joints), or [`NO_JOINT`].
-    pub joint: u16,
-    /// Value before; see the kind.
-    pub old: u16,
-    /// Value after; see the kind.
-    pub new: u16,
-    /// Further value; see the kind.
-    pub code: u32,
-}
-
-impl RobotEvent {
-    /// Converts this to an event of a bus; `devices` are the positions of the joints' drives.
-    #[must_use]
-    pub fn on_bus(&self, devices: &[u16]) -> Event {
-        let Self { at_ns, cycle, kind, joint, old, new, code } = *self;
-        let device = devices.get(usize::from(joint)).copied().unwrap_or(NO_DEVICE);
-        Event { at_ns, cycle, kind, device, old, new, code }
-    }
-}
 
 /// Capacity of the queue.
 const ROOM: usize = 512;
@@ -43,7 +13,9 @@ const ROOM: usize = 512;
 /// Event queue; when it is full, new events are counted and dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct RobotEvents {
-    waiting: VecDeque<RobotEvent>,
+    waiting: VecDeque<Event>,
+    /// Positions of the joints' drives on the cable.
+    devices: Vec<u16>,
     pub(crate) lost: u64,
     /// Release and number of the present cycle.
     pub(crate) at_ns: u64,
@@ -51,28 +23,26 @@ pub(crate) struct RobotEvents {
 }
 
 impl RobotEvents {
-    pub(crate) fn new() -> Self {
-        Self { waiting: VecDeque::with_capacity(ROOM), lost: 0, at_ns: 0, cycle: 0 }
+    pub(crate) fn new(devices: Vec<u16>) -> Self {
+        Self { waiting: VecDeque::with_capacity(ROOM), devices, lost: 0, at_ns: 0, cycle: 0 }
     }
 
+    /// Returns the position of a joint's drive; [`NO_DEVICE`] for [`NO_JOINT`].
+    pub(crate) fn device_of(&self, joint: u16) -> u16 {
+        self.devices.get(usize::from(joint)).copied().unwrap_or(NO_DEVICE)
+    }
+
+    /// Adds an event of a joint, or of the robot as a whole with [`NO_JOINT`].
     pub(crate) fn add(&mut self, kind: EventKind, joint: u16, values: EventValues) {
-        let EventValues { old, new, code } = values;
         if self.waiting.len() == ROOM {
             self.lost += 1;
             return;
         }
-        self.waiting.push_back(RobotEvent {
-            at_ns: self.at_ns,
-            cycle: self.cycle,
-            kind,
-            joint,
-            old,
-            new,
-            code,
-        });
+        let at = (self.at_ns, self.cycle);
+        self.waiting.push_back(Event::new(at, kind, self.device_of(joint), values));
     }
 
-    pub(crate) fn next(&mut self) -> Option<RobotEvent> {
+    pub(crate) fn next(&mut self) -> Option<Event> {
         self.waiting.pop_front()
     }
 }

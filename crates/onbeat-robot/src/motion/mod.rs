@@ -53,7 +53,7 @@ mod window_channel;
 pub use account::MotionAccount;
 pub use controller::MotionController;
 pub use device_events::{DeviceAlarms, devices_note};
-pub use event::{NO_JOINT, RobotEvent};
+pub use event::NO_JOINT;
 pub use file::{
     AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, MOST_JOINTS, OnFault, Robot,
     RobotError, RobotSettings,

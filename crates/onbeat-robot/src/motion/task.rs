@@ -18,7 +18,6 @@ use onbeat_ethercat::step::{BusCycle, Controller};
 
 use super::account::MotionAccount;
 use super::controller::MotionController;
-use super::event::RobotEvent;
 use super::status::{JointStatus, RobotPhase, Status};
 
 /// Runs one cycle of the bus; returns whether the robot is at rest. With `is_stopping`, the
@@ -113,7 +112,7 @@ pub struct Outlets<'r> {
     /// Snapshots, at intervals.
     pub seen: Producer<'r, RobotSnapshot>,
     /// Events of the robot.
-    pub robot: Producer<'r, RobotEvent>,
+    pub robot: Producer<'r, Event>,
     /// Events of the bus.
     pub bus: Producer<'r, Event>,
 }
@@ -220,11 +219,11 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         }
 
         let Self { bus, controller, outlets, serving, .. } = self;
-        while let Some(event) = controller.next_event() {
+        while let Some(event) = controller.take_event() {
             // A full ring drops and counts. The cycle never waits for who reads.
             outlets.robot.push(event);
             if let Some(serving) = serving {
-                serving.push_event(&controller.on_bus(&event));
+                serving.push_event(&event);
             }
         }
 

@@ -228,7 +228,7 @@ fn a_drive_with_a_fault_is_reported_with_its_error_code() {
     world.steps(50);
 
     let down = world.events.iter().find(|event| event.kind == EventKind::JointDown).unwrap();
-    let said = down.on_bus(&[]).sentence("knee");
+    let said = down.sentence("knee");
     let why = "knee is down: its drive has a fault (0x7500, communication of additional modules), ";
     assert!(said.starts_with(why), "{said}");
 }

@@ -165,7 +165,7 @@ fn a_controller_does_not_allocate_after_construction() {
                 controller.reset();
             }
 
-            while cycle % 1_000 == 0 && controller.next_event().is_some() {}
+            while cycle % 1_000 == 0 && controller.take_event().is_some() {}
         }
     });
 
@@ -211,7 +211,7 @@ fn unread_events_are_counted_and_the_queue_does_not_grow() {
     let robot = Robot::from_toml(ONE, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::hold());
     (0..60_001).for_each(|cycle| drives.step(&mut controller, 1, cycle % 60 != 59));
-    let kept = std::iter::from_fn(|| controller.next_event()).count() as u64;
+    let kept = std::iter::from_fn(|| controller.take_event()).count() as u64;
     let changes = 2 + 2 * 1_000;
 
     assert_eq!(kept + controller.status().counts.events_lost, changes);

@@ -14,8 +14,8 @@ use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 use onbeat_robot::bus::Wire;
 use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{
-    MotionController, Outlets, Robot, RobotCommands, RobotEvent, RobotPhase, RobotSnapshot,
-    RobotTask, SafeStopReason, Trajectory,
+    MotionController, Outlets, Robot, RobotCommands, RobotPhase, RobotSnapshot, RobotTask,
+    SafeStopReason, Trajectory,
 };
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
@@ -101,7 +101,7 @@ fn slots<T>(count: usize) -> Vec<Slot<T>> {
 
 /// Runs a robot like `onbeat robot run --name`, on a virtual clock; returns what a client saw, and
 /// the robot's own event of the stop.
-fn robot_run(fault: &str) -> (Watching, RobotEvent) {
+fn robot_run(fault: &str) -> (Watching, Event) {
     let file = two_that_stop(fault);
     let name = name();
     let clock = clock();
@@ -113,7 +113,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
     image.keep_outputs().unwrap();
     let (_, serving, _attending) = serve(image, None, None);
     let mut seen = slots::<RobotSnapshot>(8);
-    let mut robot_events = slots::<RobotEvent>(1024);
+    let mut robot_events = slots::<Event>(1024);
     let mut of_bus = slots::<Event>(1024);
     let mut seen = Ring::over(&mut seen).unwrap();
     let mut robot_events = Ring::over(&mut robot_events).unwrap();

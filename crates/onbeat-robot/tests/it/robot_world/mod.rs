@@ -2,12 +2,10 @@
 //! virtual clock.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
-use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::motion::{
-    MotionController, Robot, RobotEvent, RobotPhase, Rung, Status, Trajectory,
-};
+use onbeat_robot::motion::{MotionController, Robot, RobotPhase, Rung, Status, Trajectory};
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Fault, Link, Nic, Passage};
 
@@ -191,7 +189,7 @@ pub struct World {
     pub plant: Plant,
     pub robot: Robot,
     pub controller: MotionController,
-    pub events: Vec<RobotEvent>,
+    pub events: Vec<Event>,
 }
 
 impl World {
@@ -208,7 +206,7 @@ impl World {
     }
 
     fn take_events(&mut self) {
-        self.events.extend(std::iter::from_fn(|| self.controller.next_event()));
+        self.events.extend(std::iter::from_fn(|| self.controller.take_event()));
     }
 
     /// Runs one cycle, this number of periods after the previous one.
@@ -281,7 +279,7 @@ impl World {
 
     /// Returns the rungs entered, in order.
     pub fn rungs(&self) -> Vec<u16> {
-        let rung = |event: &RobotEvent| match event.kind {
+        let rung = |event: &Event| match event.kind {
             EventKind::RungChanged => Some(event.new),
             EventKind::SafeStop => Some(Rung::SafeStop as u16),
             _ => None,
