@@ -21,7 +21,7 @@ use onbeat_control::{Image, ImageSettings};
 use onbeat_ethercat::event::Event;
 use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess};
 use onbeat_robot::cycle_messages::CycleMessages;
-use onbeat_robot::live_view::{LiveView, LiveViewPlan, ViewLimits};
+use onbeat_robot::live_view::{LiveView, PageServerPlan, ViewLimits};
 use onbeat_robot::motion::{MotionController, RobotView, Trajectory};
 use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionPlan};
 use onbeat_rt::sys::Monotonic;
@@ -209,15 +209,9 @@ fn memory_and_descriptors_stay_what_they_were_after_the_first_phase() {
     image.keep_outputs().unwrap();
     let messages =
         CycleMessages::create(&name, &file.layout, &file.robot.commanded(), PERIOD_NS).unwrap();
-    let plan = LiveViewPlan {
-        name: &name,
-        file: &file,
-        port: 0,
-        page: "<!doctype html>",
-        avoid_cpu: None,
-        limits: ViewLimits::default(),
-    };
-    let view = LiveView::open(&plan).unwrap();
+    let (page, limits) = ("<!doctype html>".into(), ViewLimits::default());
+    let plan = PageServerPlan { port: 0, page, avoid_cpu: None, limits };
+    let view = LiveView::open(&name, &file, plan).unwrap();
     let port = view.server.address().rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
 
     let link = Link::from_description(&file.description).unwrap();

@@ -35,7 +35,6 @@ mod view_request;
 mod view_server;
 mod view_source;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use onbeat_control::{Channel, RingReader, Start};
@@ -55,23 +54,6 @@ pub use self::view_limits::{ViewLimits, ViewNotice};
 pub use self::view_server::LiveViewAccount;
 pub use self::view_source::{ViewPace, ViewSource};
 
-/// How a live view is opened.
-#[derive(Clone, Copy, Debug)]
-pub struct LiveViewPlan<'p> {
-    /// Name of the robot, whose ring of cycles exists.
-    pub name: &'p str,
-    /// The robot.
-    pub file: &'p RobotFile,
-    /// Port to listen on; 0 for a free one.
-    pub port: u16,
-    /// The page, as HTML.
-    pub page: &'static str,
-    /// CPU of the loop, which the thread avoids.
-    pub avoid_cpu: Option<u32>,
-    /// What browsers may take.
-    pub limits: ViewLimits,
-}
-
 /// A live view. Its thread ends with it.
 #[derive(Debug)]
 pub struct LiveView {
@@ -81,12 +63,11 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// Begins to listen, and to read the ring.
+    /// Begins to listen, and to read the ring of cycles of a robot, which exists under this name.
     ///
     /// # Errors
     /// [`LiveViewError`].
-    pub fn open(plan: &LiveViewPlan<'_>) -> Result<Self, LiveViewError> {
-        let LiveViewPlan { name, file, port, page, avoid_cpu, limits } = *plan;
+    pub fn open(name: &str, file: &RobotFile, plan: PageServerPlan) -> Result<Self, LiveViewError> {
         // By its number a user resets the robot after a safe stop.
         let pid = std::process::id();
         let mut description =
@@ -105,7 +86,6 @@ impl LiveView {
             window: CycleWindow::default(),
             total: CycleWindow::default(),
         };
-        let plan = PageServerPlan { port, page: Cow::Borrowed(page), avoid_cpu, limits };
         Ok(Self { shared, server: PageServer::open(plan, source)? })
     }
 

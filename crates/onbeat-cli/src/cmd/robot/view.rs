@@ -1,7 +1,9 @@
 //! `onbeat robot run --view`: the robot in a browser of this machine.
 
 use onbeat_report::units::{count, counted, percent};
-use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewError, LiveViewPlan, ViewLimits};
+use onbeat_robot::live_view::{
+    LiveView, LiveViewAccount, LiveViewError, PageServerPlan, ViewLimits,
+};
 use onbeat_robot::session::RobotFile;
 
 use super::options::RobotRunOptions;
@@ -25,8 +27,8 @@ pub(super) fn open(
 ) -> Result<Option<LiveView>, LiveViewError> {
     let (Some(port), Some(name)) = (options.view, name) else { return Ok(None) };
     let limits = ViewLimits::for_browsers(options.view_browsers.into());
-    let plan = LiveViewPlan { name, file, port, page: PAGE, avoid_cpu: options.cpu, limits };
-    let view = LiveView::open(&plan)?;
+    let plan = PageServerPlan { port, page: PAGE.into(), avoid_cpu: options.cpu, limits };
+    let view = LiveView::open(name, file, plan)?;
     advise(Tone::Plain, &format!("live view: {}", view.server.address()));
     Ok(Some(view))
 }

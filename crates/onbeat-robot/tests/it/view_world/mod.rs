@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use onbeat_ethercat::step::BusCycle;
 use onbeat_robot::cycle_messages::{CycleMessages, JointSample};
-use onbeat_robot::live_view::{LiveView, LiveViewError, LiveViewPlan, ViewLimits};
+use onbeat_robot::live_view::{LiveView, LiveViewError, PageServerPlan, ViewLimits};
 use onbeat_robot::session::RobotFile;
 use serde_json::Value;
 
@@ -37,9 +37,8 @@ impl Shown {
         let file = RobotFile::read(Path::new("humanoid"), PERIOD_NS).unwrap();
         let joints = file.robot.commanded();
         let cycles = CycleMessages::create(&name, &file.layout, &joints, PERIOD_NS)?;
-        let plan =
-            LiveViewPlan { name: &name, file: &file, port, page: PAGE, avoid_cpu: None, limits };
-        let view = LiveView::open(&plan)?;
+        let plan = PageServerPlan { port, page: PAGE.into(), avoid_cpu: None, limits };
+        let view = LiveView::open(&name, &file, plan)?;
         let address = view.server.address();
         let port = address.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
         Ok(Self { cycles, next: 1, view, port })
