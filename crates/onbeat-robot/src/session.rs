@@ -301,9 +301,19 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         task.account = Some(MotionAccount::new(&file.robot, plan.trajectory, Some(windows_in)));
         (task.work_ns, task.serving) = (plan.work_ns, serving);
 
-        let rings = FollowerRings { seen, robot_events, bus_events };
-        let mut follower = SessionFollower::new(file, clock.now(), rings, windows);
         let began = clock.now();
+        let mut follower = SessionFollower {
+            file,
+            seen,
+            robot_events,
+            bus_events,
+            windows,
+            alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
+            noted: began,
+            events_lost: 0,
+            view: None,
+            was_down: false,
+        };
         let mut load = plan.load;
         let name =
             load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
@@ -356,7 +366,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         ran?;
         run.recorder().writer().note(&Note::Motion(Box::new(motion.clone())))?;
         run.close()?;
-        Ok(follower.outcome(motion))
+        Ok(SessionOutcome { view: follower.view, was_down: follower.was_down, motion })
     }
 }
 
@@ -379,7 +389,10 @@ fn ring<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
 /// hands both to the observer.
 struct SessionFollower<'s> {
     file: &'s RobotFile,
-    rings: FollowerRings<'s>,
+    /// The cold ends of the rings.
+    seen: Consumer<'s, RobotSnapshot>,
+    robot_events: Consumer<'s, Event>,
+    bus_events: Consumer<'s, Event>,
     windows: WindowRecorder,
     /// Of each device, by position.
     alarms: Vec<DeviceAlarms>,
@@ -391,44 +404,19 @@ struct SessionFollower<'s> {
     was_down: bool,
 }
 
-/// The cold ends of the rings.
-struct FollowerRings<'s> {
-    seen: Consumer<'s, RobotSnapshot>,
-    robot_events: Consumer<'s, Event>,
-    bus_events: Consumer<'s, Event>,
-}
-
-impl<'s> SessionFollower<'s> {
-    fn new(
-        file: &'s RobotFile,
-        now: Instant,
-        rings: FollowerRings<'s>,
-        windows: WindowRecorder,
-    ) -> Self {
-        Self {
-            file,
-            rings,
-            windows,
-            alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
-            noted: now,
-            events_lost: 0,
-            view: None,
-            was_down: false,
-        }
-    }
-
+impl SessionFollower<'_> {
     fn look(&mut self, now: Instant, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
         let RobotFile { layout, .. } = self.file;
         let name_of =
             |device: u16| layout.devices.get(usize::from(device)).map_or("", |found| &found.name);
         self.windows.record(recorder);
-        while let Some(event) = self.rings.robot_events.pop() {
+        while let Some(event) = self.robot_events.pop() {
             // A joint has the name of its drive, and its events are no alarms of that device.
             let of_joint = Event { device: NO_DEVICE, ..event };
             record(&of_joint, name_of(event.device), recorder, observer);
         }
 
-        while let Some(event) = self.rings.bus_events.pop() {
+        while let Some(event) = self.bus_events.pop() {
             record(&event, name_of(event.device), recorder, observer);
             if let Some(alarms) = self.alarms.get_mut(usize::from(event.device)) {
                 alarms.add(&event);
@@ -437,10 +425,10 @@ impl<'s> SessionFollower<'s> {
 
         // The rings count what they could not take. An account of events without them would look
         // whole.
-        let lost = self.rings.robot_events.lost() + self.rings.bus_events.lost();
+        let lost = self.robot_events.lost() + self.bus_events.lost();
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         // The newest of those that waited: a slow terminal skips, it does not lag.
-        let Some(seen) = std::iter::from_fn(|| self.rings.seen.pop()).last() else { return };
+        let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
         self.show(&seen, recorder, observer);
         if now.ns_since(self.noted) >= DEVICES_EVERY_NS {
             self.note_devices(now, recorder);
@@ -503,10 +491,6 @@ impl<'s> SessionFollower<'s> {
         if let Some(view) = &mut self.view {
             view.spikes = spike_views(recorder);
         }
-    }
-
-    fn outcome(self, motion: MotionNote) -> SessionOutcome {
-        SessionOutcome { view: self.view, was_down: self.was_down, motion }
     }
 }
 
