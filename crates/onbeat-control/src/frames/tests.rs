@@ -76,6 +76,24 @@ fn another_size_is_another_file_and_the_numbers_go_on() {
 }
 
 #[test]
+fn a_change_of_size_that_fails_leaves_the_camera_and_its_generation() {
+    let name = name("kept");
+    let mut writer = FrameWriter::create(&name, SMALL, 4, "{}").unwrap();
+    let directory = onbeat_host::runtime_dir::RuntimeDir::own_in_memory().unwrap();
+    let in_the_way = directory.path().join(format!("{name}.frames"));
+    std::fs::remove_file(&in_the_way).unwrap();
+    std::fs::create_dir(&in_the_way).unwrap();
+    let wide = FrameFormat { width: 64, ..SMALL };
+    let refused = writer.change_format(wide);
+    std::fs::remove_dir(&in_the_way).unwrap();
+    assert!(matches!(refused, Err(FrameError::File(_))), "a directory has the name: {refused:?}");
+    assert_eq!((writer.format(), publish(&mut writer, 1)), (SMALL, 1));
+
+    writer.change_format(wide).unwrap();
+    assert_eq!(FrameReader::open(&name).unwrap().generation(), 2);
+}
+
+#[test]
 fn one_process_is_the_camera_of_a_name_and_readers_learn_of_its_end() {
     let name = name("taken");
     let writer = FrameWriter::create(&name, SMALL, 4, "{}").unwrap();

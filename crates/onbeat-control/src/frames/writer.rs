@@ -73,6 +73,7 @@ impl FrameWriter {
         self.fill();
         if let Err(why) = own.take_name(file_of(&self.name)) {
             self.memory = before;
+            self.generation -= 1;
             own.remove();
             return Err(why.into());
         }
