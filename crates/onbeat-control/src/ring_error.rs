@@ -10,7 +10,7 @@ use onbeat_host::runtime_dir::RuntimeDirError;
 pub enum RingError {
     /// A name that cannot be part of the name of a file.
     #[error(
-        "\"{given}\" is not a valid name of a channel; write NAME/TOPIC, each with 1 to {most} letters, digits, - and _"
+        "\"{given}\" is not a valid name of a channel; write NAME/TOPIC, each with 1 to {most} letters, digits, -, _ and ."
     )]
     BadName {
         /// The given name.
