@@ -32,6 +32,14 @@ pub enum CommissionError {
         /// Length of the access.
         bytes: usize,
     },
+    /// More data than one frame holds; nothing was sent.
+    #[error("an access of {bytes} bytes does not fit into a frame, which holds {most}")]
+    TooLong {
+        /// Length of the access.
+        bytes: usize,
+        /// Maximum length.
+        most: usize,
+    },
     /// The EEPROM does not answer.
     #[error(
         "the EEPROM of the device at place {place} {}, SII status {status:#06x}",

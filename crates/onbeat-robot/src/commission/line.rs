@@ -3,7 +3,7 @@
 use onbeat_ethercat::al;
 use onbeat_ethercat::registers::{AL_STATUS, AL_STATUS_CODE, DL_STATUS, STATION};
 use onbeat_ethercat::wire::Wire;
-use onbeat_rt::frame::{Command, position, register, word, working_counter};
+use onbeat_rt::frame::{Command, MOST_DATA, position, register, word, working_counter};
 
 use super::error::CommissionError;
 use crate::bus::{BusError, FrameExchange, PortLinks, RunningBus, SCAN};
@@ -120,6 +120,10 @@ impl<'w, W: Wire> Line<'w, W> {
         address: u32,
         data: &[u8],
     ) -> Result<(Vec<u8>, u16), CommissionError> {
+        if data.len() > MOST_DATA {
+            return Err(CommissionError::TooLong { bytes: data.len(), most: MOST_DATA });
+        }
+
         let at = self.exchange.ask(SCAN, |writer| writer.push_data(command, address, data))?;
         let (at, reply) = (at.unwrap_or_default(), self.exchange.reply());
         Ok((reply[at..at + data.len()].to_vec(), working_counter(reply, at, data.len())))
@@ -165,7 +169,7 @@ impl<'w, W: Wire> Line<'w, W> {
     /// Reads up to 1,486 bytes of registers or memory of a device.
     ///
     /// # Errors
-    /// [`CommissionError::Register`] if it does not take the access.
+    /// [`CommissionError::Register`] if it does not take the access; [`CommissionError::TooLong`].
     pub fn read(&mut self, place: u16, at: u16, bytes: usize) -> Result<Vec<u8>, CommissionError> {
         self.try_read(place, at, bytes)?.ok_or(CommissionError::Register {
             place,
@@ -174,10 +178,10 @@ impl<'w, W: Wire> Line<'w, W> {
         })
     }
 
-    /// Writes registers or memory of a device.
+    /// Writes up to 1,486 bytes of registers or memory of a device.
     ///
     /// # Errors
-    /// [`CommissionError::Register`] if it does not take the access.
+    /// [`CommissionError::Register`] if it does not take the access; [`CommissionError::TooLong`].
     pub fn write(&mut self, place: u16, at: u16, data: &[u8]) -> Result<(), CommissionError> {
         if self.try_write(place, at, data)? {
             return Ok(());
