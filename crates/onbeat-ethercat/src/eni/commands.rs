@@ -34,7 +34,7 @@ pub(super) fn startup(
     let listed = slave.at(&["Mailbox", "CoE", "InitCmds"]);
     for command in listed.into_iter().flat_map(|all| all.all("InitCmd")) {
         let index = command.needs("Index")?.number(0xffff)? as u16;
-        let subindex = command.first("SubIndex").map_or(Ok(0), |entry| entry.number(0xff))? as u8;
+        let subindex = command.number_at("SubIndex", 0xff)? as u8;
         let object = format!("{index:#06x}:{subindex:x}");
         let transitions: Vec<&str> = command.all("Transition").map(Element::text).collect();
         if command.flag("Disabled") || command.at(&["Disabled"]).is_some_and(|on| on.text() == "1")
@@ -73,7 +73,7 @@ pub(super) fn startup(
             subindex,
             complete: command.flag("CompleteAccess"),
             data,
-            comment: command.first("Comment").map(Element::text).unwrap_or_default().to_owned(),
+            comment: command.text_at("Comment").to_owned(),
         });
     }
     Ok(read)
@@ -105,7 +105,7 @@ pub(super) fn registers(
         let is_of_it =
             |command: &Element<'_>| command.all("Transition").any(|one| one.text() == transition);
         for command in listed().filter(is_of_it) {
-            let number = command.first("Cmd").map_or(Ok(0), |cmd| cmd.number(255))?;
+            let number = command.number_at("Cmd", 255)?;
             let Some(address) = command.first("Ado") else { continue };
             if matches!(number, 2 | 5 | 8)
                 && let Some(data) = command.first("Data")
@@ -125,7 +125,7 @@ pub(super) fn check_register_command(command: Element<'_>, account: &mut Account
     let (Some(address), Some(number)) = (address, number) else { return };
     let is_write = matches!(number, 2 | 5 | 8 | 11);
     if is_write && !is_own(address as u16) {
-        let comment = command.first("Comment").map(Element::text).unwrap_or_default();
+        let comment = command.text_at("Comment");
         let what = format!(
             "a start-up command writes register {address:#06x}{}: onbeat does not",
             if comment.is_empty() { String::new() } else { format!(" ({comment})") }

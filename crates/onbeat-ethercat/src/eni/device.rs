@@ -164,8 +164,8 @@ impl NetworkDevice {
                 account.add(child, what);
             }
         }
-        let name = info.first("Name").map(Element::text).unwrap_or_default().to_owned();
-        let number = |word| info.first(word).map_or(Ok(0), |element| element.number(u32::MAX));
+        let name = info.text_at("Name").to_owned();
+        let number = |word| info.number_at(word, u32::MAX);
         let registers = registers(slave, account)?;
         let mut device = Self {
             line: slave.line(),
@@ -176,7 +176,7 @@ impl NetworkDevice {
                 number("RevisionNo")?,
                 number("SerialNo")?,
             ],
-            physics: info.first("Physics").map(Element::text).unwrap_or_default().to_owned(),
+            physics: info.text_at("Physics").to_owned(),
             alias: 0,
             device_id: 0,
             group: None,
@@ -270,12 +270,12 @@ impl NetworkDevice {
     /// Reads the hot connect group, and the alias or device ID that identifies it.
     fn read_group(&mut self, slave: Element<'_>, account: &mut Account) -> Result<(), EsiError> {
         let Some(group) = slave.first("HotConnect") else { return Ok(()) };
-        let name = group.first("GroupName").map(Element::text).unwrap_or_default();
+        let name = group.text_at("GroupName");
         self.group = Some(if name.is_empty() { self.name.clone() } else { name.to_owned() });
         let members = group.first("GroupMemberCnt").map_or(Ok(1), |count| count.number(0xffff))?;
         self.group_devices = usize::try_from(members).unwrap_or(1).max(1);
         for command in group.all("IdentifyCmd") {
-            let address = command.first("Ado").map_or(Ok(0), |ado| ado.number(0xffff))?;
+            let address = command.number_at("Ado", 0xffff)?;
             // A read is compared with its validation; some tools have the value as its data.
             let compared = command.first("Validate").and_then(|value| value.first("Data"));
             let data = compared.or(command.first("Data")).map_or(Ok(Vec::new()), Element::bytes)?;
@@ -461,7 +461,7 @@ fn bytes(slave: Element<'_>, area: &'static str) -> Result<usize, EsiError> {
     let areas = slave.first("ProcessData").into_iter().flat_map(|data| data.all(area));
     areas
         .map(|area| {
-            let bits = area.first("BitLength").map_or(Ok(0), |bits| bits.number(MOST_BITS))?;
+            let bits = area.number_at("BitLength", MOST_BITS)?;
             Ok((bits as usize).div_ceil(8))
         })
         .sum()
@@ -513,23 +513,22 @@ fn sync_managers(
                 "is one too many: a device has at most {MOST_SYNC_MANAGERS} SyncManagers"
             )));
         }
-        let value = |word, most| element.first(word).map_or(Ok(0), |value| value.number(most));
-        let control = value("ControlByte", 0xff)? as u8;
-        let usage = match element.first("Type").map(Element::text) {
-            Some("Outputs") => "Outputs",
-            Some("Inputs") => "Inputs",
-            Some("MBoxOut") => "MBoxOut",
-            Some("MBoxIn") => "MBoxIn",
+        let control = element.number_at("ControlByte", 0xff)? as u8;
+        let usage = match element.text_at("Type") {
+            "Outputs" => "Outputs",
+            "Inputs" => "Inputs",
+            "MBoxOut" => "MBoxOut",
+            "MBoxIn" => "MBoxIn",
             _ => usage_of(control, number),
         };
         let pdos = element.all("Pdo").map(|pdo| Ok(pdo.number(0xffff)? as u16));
         at(
             number,
             NetworkSyncManager {
-                start: value("StartAddress", 0xffff)? as u16,
-                length: value("DefaultSize", 0xffff)? as u16,
+                start: element.number_at("StartAddress", 0xffff)? as u16,
+                length: element.number_at("DefaultSize", 0xffff)? as u16,
                 control,
-                enabled: value("Enable", 0xff).map_or(true, |on| on & 1 != 0)
+                enabled: element.number_at("Enable", 0xff).map_or(true, |on| on & 1 != 0)
                     || element.first("Enable").is_none(),
                 usage,
                 pdos: pdos.collect::<Result<_, EsiError>>()?,
@@ -556,14 +555,12 @@ fn pdos(slave: Element<'_>, word: &'static str) -> Result<Vec<NetworkPdo>, EsiEr
         .map(|pdo| {
             let excludes = pdo.all("Exclude").map(|other| Ok(other.number(0xffff)? as u16));
             let entries = pdo.all("Entry").map(|entry| {
-                let number = |word, most| entry.first(word).map_or(Ok(0), |n| n.number(most));
-                let text = |word| entry.first(word).map(Element::text).unwrap_or_default();
                 Ok(NetworkEntry {
-                    index: number("Index", 0xffff)? as u16,
-                    subindex: number("SubIndex", 0xff)? as u8,
-                    bits: number("BitLen", 0xffff)? as u16,
-                    name: text("Name").to_owned(),
-                    kind: text("DataType").to_owned(),
+                    index: entry.number_at("Index", 0xffff)? as u16,
+                    subindex: entry.number_at("SubIndex", 0xff)? as u8,
+                    bits: entry.number_at("BitLen", 0xffff)? as u16,
+                    name: entry.text_at("Name").to_owned(),
+                    kind: entry.text_at("DataType").to_owned(),
                 })
             });
             Ok(NetworkPdo {
@@ -594,16 +591,16 @@ fn variables(
         slave.first("ProcessData").into_iter().flat_map(|data| data.all(area)).collect();
     let image = config.at(&["ProcessImage", part]);
     for area in areas {
-        let start = area.first("BitStart").map_or(Ok(0), |bit| bit.number(u32::MAX))?;
-        let bits = area.first("BitLength").map_or(Ok(0), |bits| bits.number(MOST_BITS))?;
+        let start = area.number_at("BitStart", u32::MAX)?;
+        let bits = area.number_at("BitLength", MOST_BITS)?;
         for variable in image.into_iter().flat_map(|image| image.all("Variable")) {
-            let at = variable.first("BitOffs").map_or(Ok(0), |bit| bit.number(u32::MAX))?;
-            let size = variable.first("BitSize").map_or(Ok(0), |size| size.number(1 << 16))?;
+            let at = variable.number_at("BitOffs", u32::MAX)?;
+            let size = variable.number_at("BitSize", 1 << 16)?;
             let is_inside = at >= start
                 && u64::from(at) + u64::from(size) <= u64::from(start) + u64::from(bits);
             if is_inside && (1..=248).contains(&size) {
-                let text = |word| variable.first(word).map(Element::text).unwrap_or_default();
-                let (name, kind) = (text("Name").to_owned(), text("DataType").to_owned());
+                let name = variable.text_at("Name").to_owned();
+                let kind = variable.text_at("DataType").to_owned();
                 found.push((total + at - start, size as u16, name, kind));
             }
         }
@@ -656,8 +653,7 @@ fn clock(
     };
     let long = |data: &[u8]| u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
     let element = slave.first("DC").or_else(|| slave.first("Dc"));
-    let number =
-        |word| element.and_then(|dc| dc.first(word)).map_or(Ok(0), |value| value.number(u32::MAX));
+    let number = |word| element.map_or(Ok(0), |dc| dc.number_at(word, u32::MAX));
     let [sync0_ns, sync1_ns] = match data(SYNC_CYCLE, 4) {
         Some(data) => [long(data), data.get(4..8).map_or(0, long)],
         None => [number("CycleTime0")?, number("CycleTime1")?],

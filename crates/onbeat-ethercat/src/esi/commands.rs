@@ -39,7 +39,7 @@ pub(super) fn commands(
     let listed = parent.at(&["Mailbox", "CoE"]).into_iter().flat_map(|coe| coe.all("InitCmd"));
     for command in listed {
         let index = shift.object(command.needs("Index")?)?;
-        let subindex = command.first("SubIndex").map_or(Ok(0), |entry| entry.number(0xff))? as u8;
+        let subindex = command.number_at("SubIndex", 0xff)? as u8;
         let data = command.needs("Data")?.bytes()?;
         let mut words: Vec<&str> = command.all("Transition").map(Element::text).collect();
         words.dedup();

@@ -538,7 +538,7 @@ fn pdo_entry(
     notes: &mut Vec<String>,
 ) -> Result<Vec<PdoEntry>, EsiError> {
     let index = shift.object(entry.needs("Index")?)?;
-    let subindex = entry.first("SubIndex").map_or(Ok(0), |subindex| subindex.number(0xff))? as u8;
+    let subindex = entry.number_at("SubIndex", 0xff)? as u8;
     let length = entry.needs("BitLen")?;
     let bits = length.number(0xffff)? as u16;
     let line = entry.line();
@@ -608,8 +608,7 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
         modes.push(DcMode {
             name: mode.localized("Name").to_owned(),
             description: mode.localized("Desc").to_owned(),
-            activate: mode.first("AssignActivate").map_or(Ok(0), |word| word.number(0xffff))?
-                as u16,
+            activate: mode.number_at("AssignActivate", 0xffff)? as u16,
             cycle_ns: number("CycleTimeSync0")?,
             cycle_factor: factor("CycleTimeSync0"),
             shift_ns: shift("ShiftTimeSync0"),

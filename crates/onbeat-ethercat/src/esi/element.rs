@@ -79,6 +79,16 @@ impl<'d> Element<'d> {
         english.or_else(|| self.first(name)).map(Self::text).unwrap_or_default()
     }
 
+    /// Returns the text of a child element; empty without it.
+    pub(crate) fn text_at(self, name: &'static str) -> &'d str {
+        self.first(name).map(Self::text).unwrap_or_default()
+    }
+
+    /// Parses the text of a child element as a number up to `most`; 0 without it.
+    pub(crate) fn number_at(self, name: &'static str, most: u32) -> Result<u32, EsiError> {
+        self.first(name).map_or(Ok(0), |element| element.number(most))
+    }
+
     pub(crate) fn attribute(self, name: &str) -> Option<&'d str> {
         self.0.attribute(name).map(str::trim)
     }

@@ -182,7 +182,7 @@ impl<'d> Types<'d> {
 
 /// Returns the bit size of the element; 0 if it has none.
 fn length(element: Element<'_>) -> Result<u32, EsiError> {
-    element.first("BitSize").map_or(Ok(0), |bits| bits.number(u32::MAX))
+    element.number_at("BitSize", u32::MAX)
 }
 
 /// Returns the access rights of the element; `None` without flags.
