@@ -112,12 +112,7 @@ fn esi_setup(
     let (_, assigning) = super::assignment::chosen(&table.kind, kind, esi)?;
     setup.startup.extend(assigning);
     for command in esi.commands.iter().filter(|one| one.transition == Transition::ToSafeOp) {
-        let value = ObjectValue {
-            index: command.index,
-            entry: command.subindex,
-            complete: command.complete,
-            bytes: command.data.clone(),
-        };
+        let value = &command.value;
         if value.bytes.is_empty() || value.bytes.len() > LONGEST {
             return Err(DescriptionError::Startup {
                 device: table.all_names().next().unwrap_or_default().to_owned(),
@@ -129,7 +124,7 @@ fn esi_setup(
                 ),
             });
         }
-        setup.startup.push(value);
+        setup.startup.push(value.clone());
     }
     Ok(setup)
 }

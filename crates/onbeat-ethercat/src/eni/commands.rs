@@ -4,6 +4,7 @@
 use super::Account;
 use crate::esi::EsiError;
 use crate::esi::element::Element;
+use crate::setup::ObjectValue;
 
 /// Longest start-up value, in bytes.
 const LONGEST: usize = 1024;
@@ -11,15 +12,8 @@ const LONGEST: usize = 1024;
 /// An object that is written before SAFEOP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartupCommand {
-    /// Line in the file.
-    pub line: u32,
-    /// Index of the object.
-    pub index: u16,
-    pub subindex: u8,
-    /// Whether all entries are written in one transfer.
-    pub complete: bool,
-    /// Value, little endian.
-    pub data: Vec<u8>,
+    /// What is written.
+    pub value: ObjectValue,
     /// What the file says about it.
     pub comment: String,
 }
@@ -34,8 +28,8 @@ pub(super) fn startup(
     let listed = slave.at(&["Mailbox", "CoE", "InitCmds"]);
     for command in listed.into_iter().flat_map(|all| all.all("InitCmd")) {
         let index = command.needs("Index")?.number(0xffff)? as u16;
-        let subindex = command.number_at("SubIndex", 0xff)? as u8;
-        let object = format!("{index:#06x}:{subindex:x}");
+        let entry = command.number_at("SubIndex", 0xff)? as u8;
+        let object = format!("{index:#06x}:{entry:x}");
         let transitions: Vec<&str> = command.all("Transition").map(Element::text).collect();
         if command.flag("Disabled") || command.at(&["Disabled"]).is_some_and(|on| on.text() == "1")
         {
@@ -58,23 +52,18 @@ pub(super) fn startup(
             account.add(command, what);
             continue;
         }
-        let data = command.first("Data").map_or(Ok(Vec::new()), Element::bytes)?;
-        if data.is_empty() || data.len() > LONGEST {
+        let bytes = command.first("Data").map_or(Ok(Vec::new()), Element::bytes)?;
+        if bytes.is_empty() || bytes.len() > LONGEST {
             let what = format!(
                 "{name}: object {object} has {} bytes; 1 to {LONGEST} can be written",
-                data.len()
+                bytes.len()
             );
             account.add(command, what);
             continue;
         }
-        read.push(StartupCommand {
-            line: command.line(),
-            index,
-            subindex,
-            complete: command.flag("CompleteAccess"),
-            data,
-            comment: command.text_at("Comment").to_owned(),
-        });
+        let complete = command.flag("CompleteAccess");
+        let value = ObjectValue { index, entry, complete, bytes };
+        read.push(StartupCommand { value, comment: command.text_at("Comment").to_owned() });
     }
     Ok(read)
 }

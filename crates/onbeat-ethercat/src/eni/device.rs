@@ -395,7 +395,7 @@ impl NetworkDevice {
             // Lengths of each are not in the file: the first has all values.
             let mut entries = variables(config, slave, (area, part), direction)?;
             for &index in &indices {
-                let is_mapped = self.startup.iter().any(|command| command.index == index);
+                let is_mapped = self.startup.iter().any(|command| command.value.index == index);
                 self.pdos[direction].push(NetworkPdo {
                     index,
                     name: usage.to_owned(),
@@ -417,15 +417,14 @@ impl NetworkDevice {
     fn named_pdos(&self, number: usize, usual: u16) -> Vec<u16> {
         let mut named = self.sync_managers[number].pdos.clone();
         if named.is_empty() {
-            let is_of_it =
-                |command: &&StartupCommand| usize::from(command.index) == 0x1c10 + number;
             let mut assigned = BTreeMap::new();
-            for command in self.startup.iter().filter(is_of_it) {
+            let written = self.startup.iter().map(|command| &command.value);
+            for value in written.filter(|value| usize::from(value.index) == 0x1c10 + number) {
                 // Complete access has entry 0 in two bytes.
-                let (first, pdos) = match (command.complete, command.subindex) {
-                    (true, _) => (1, command.data.get(2..).unwrap_or_default()),
+                let (first, pdos) = match (value.complete, value.entry) {
+                    (true, _) => (1, value.bytes.get(2..).unwrap_or_default()),
                     (false, 0) => continue,
-                    (false, entry) => (entry, &command.data[..]),
+                    (false, entry) => (entry, &value.bytes[..]),
                 };
                 let words = pdos.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
                 assigned.extend((first..=254).zip(words));

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{NetworkDevice, NetworkEntry, NetworkError, NetworkInformation, NetworkPdo};
+use super::{
+    NetworkDevice, NetworkEntry, NetworkError, NetworkInformation, NetworkPdo, StartupCommand,
+};
 use crate::description::{Description, DescriptionError, ResolvedDescription};
 
 /// Longest name of a device in a device file, in bytes.
@@ -112,7 +114,9 @@ fn is_same_type(one: &NetworkDevice, other: &NetworkDevice) -> bool {
 
 /// Returns whether start-up commands write PDO assignments, and PDO mappings.
 fn writes_mapping(device: &NetworkDevice) -> [bool; 2] {
-    let writes = |range: &dyn Fn(u16) -> bool| device.startup.iter().any(|one| range(one.index));
+    let writes = |range: &dyn Fn(u16) -> bool| {
+        device.startup.iter().any(|one| range(one.value.index))
+    };
     [
         writes(&|index| (0x1c10..0x1c30).contains(&index)),
         writes(&|index| (0x1600..0x1800).contains(&index) || (0x1a00..0x1c00).contains(&index)),
@@ -282,18 +286,18 @@ fn write_setup(text: &mut String, device: &NetworkDevice) {
             clock.activation
         );
     }
-    for command in &device.startup {
-        let bytes: String = command.data.iter().map(|byte| format!("{byte:02x}")).collect();
-        let comment: String = command.comment.chars().filter(|one| !one.is_control()).collect();
+    for StartupCommand { value, comment } in &device.startup {
+        let bytes: String = value.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let comment: String = comment.chars().filter(|one| !one.is_control()).collect();
         let comment = comment.trim();
         let _ = write!(
             text,
             "\n[[devices.startup]]{}\nobject = \"{:04x}:{:x}\"\nvalue = \"hex:{bytes}\"\n",
             if comment.is_empty() { String::new() } else { format!(" # {comment}") },
-            command.index,
-            command.subindex
+            value.index,
+            value.entry
         );
-        if command.complete {
+        if value.complete {
             text.push_str("complete = true\n");
         }
     }
@@ -386,7 +390,7 @@ fn write_type(text: &mut String, one: &DeviceType<'_>) {
         text.push_str("<Mailbox>");
         let [assigns, maps] = writes_mapping(device).map(u8::from);
         if coe {
-            let complete = u8::from(device.startup.iter().any(|command| command.complete));
+            let complete = u8::from(device.startup.iter().any(|command| command.value.complete));
             let _ = write!(
                 text,
                 "<CoE SdoInfo=\"1\" PdoAssign=\"{assigns}\" PdoConfig=\"{maps}\" CompleteAccess=\"{complete}\"/>"

@@ -3,6 +3,7 @@
 use super::EsiError;
 use super::element::Element;
 use super::modules::SlotShift;
+use crate::setup::ObjectValue;
 
 /// Transition of a device at which a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +21,8 @@ pub struct InitCommand {
     pub line: u32,
     /// When it is run.
     pub transition: Transition,
-    /// Index of the object.
-    pub index: u16,
-    pub subindex: u8,
-    /// Whether all entries are written in one transfer.
-    pub complete: bool,
-    /// Value, little endian.
-    pub data: Vec<u8>,
+    /// What it writes; a file can have any number of bytes.
+    pub value: ObjectValue,
 }
 
 /// Reads the CoE commands of a device or module. Commands of transitions that go down, or that need
@@ -38,9 +34,12 @@ pub(super) fn commands(
     let mut commands = Vec::new();
     let listed = parent.at(&["Mailbox", "CoE"]).into_iter().flat_map(|coe| coe.all("InitCmd"));
     for command in listed {
-        let index = shift.object(command.needs("Index")?)?;
-        let subindex = command.number_at("SubIndex", 0xff)? as u8;
-        let data = command.needs("Data")?.bytes()?;
+        let value = ObjectValue {
+            index: shift.object(command.needs("Index")?)?,
+            entry: command.number_at("SubIndex", 0xff)? as u8,
+            complete: command.flag("CompleteAccess"),
+            bytes: command.needs("Data")?.bytes()?,
+        };
         let mut words: Vec<&str> = command.all("Transition").map(Element::text).collect();
         words.dedup();
         for word in words {
@@ -49,14 +48,7 @@ pub(super) fn commands(
                 "SO" => Transition::ToOp,
                 _ => continue,
             };
-            commands.push(InitCommand {
-                line: command.line(),
-                transition,
-                index,
-                subindex,
-                complete: command.flag("CompleteAccess"),
-                data: data.clone(),
-            });
+            commands.push(InitCommand { line: command.line(), transition, value: value.clone() });
         }
     }
     Ok(commands)
