@@ -1,5 +1,7 @@
 //! Errors of segment files.
 
+use std::fmt::Display;
+
 use crate::esi::EsiError;
 
 use super::FaultValueError;
@@ -162,4 +164,15 @@ pub enum DescriptionError {
         /// Value of `device`.
         device: String,
     },
+}
+
+/// Refuses the value of a key of a type.
+pub(super) fn out_of_range<T>(
+    kind: &str,
+    what: &'static str,
+    value: impl Display,
+    range: &'static str,
+) -> Result<T, DescriptionError> {
+    let (kind, value) = (kind.to_owned(), value.to_string());
+    Err(DescriptionError::Range { kind, what, value, range })
 }

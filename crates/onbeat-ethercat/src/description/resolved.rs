@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::assignment;
+use super::error::out_of_range;
 use super::groups;
 use super::process_data::{PdoDirection, ProcessData};
 use super::setup_tables::setup_of;
@@ -184,13 +185,7 @@ impl<'d> Builder<'d> {
         let device = self.resolved.devices.len();
         if name.is_empty() || name.len() > LONGEST_NAME {
             let value = format!("\"{name}\"");
-            let range = "1 to 64 bytes long";
-            return Err(DescriptionError::Range {
-                kind: table.kind.clone(),
-                what: "name",
-                value,
-                range,
-            });
+            return out_of_range(&table.kind, "name", value, "1 to 64 bytes long");
         }
 
         if self.positions.insert(name, device).is_some() {
@@ -326,18 +321,15 @@ fn following(first: u16, number: usize) -> u16 {
 
 /// Checks the numbers of a type, other than those of its model.
 fn check(name: &str, kind: &TypeTable) -> Result<(), DescriptionError> {
-    let refused = |what, value: String, range| {
-        Err(DescriptionError::Range { kind: name.to_owned(), what, value, range })
-    };
     if name.len() > LONGEST_NAME {
-        return refused("its name", name.to_owned(), "at most 64 bytes long");
+        return out_of_range(name, "its name", name, "at most 64 bytes long");
     }
     if let Some(ports) = kind.ports.filter(|ports| !(1..=4).contains(ports)) {
-        return refused("ports", ports.to_string(), "1 to 4");
+        return out_of_range(name, "ports", ports, "1 to 4");
     }
 
     match kind.mailbox {
         None | Some(0 | 32..=1024) => Ok(()),
-        Some(bytes) => refused("mailbox", bytes.to_string(), "0 or 32 to 1024"),
+        Some(bytes) => out_of_range(name, "mailbox", bytes, "0 or 32 to 1024"),
     }
 }

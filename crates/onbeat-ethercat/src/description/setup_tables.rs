@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::error::out_of_range;
 use super::{DescriptionError, DeviceTable, TypeTable};
 use crate::coe::details;
 use crate::esi::{DcMode, EsiDevice, EsiSlot, Transition};
@@ -166,26 +167,19 @@ fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, Descr
 
 /// Returns SYNC0 with the values of a table, the others as in the operation mode.
 fn sync0(kind: &str, table: Sync0Table, of_mode: Sync0) -> Result<Sync0, DescriptionError> {
-    let refused = |what, value: f64, range| {
-        Err(DescriptionError::Range {
-            kind: kind.to_owned(),
-            what,
-            value: value.to_string(),
-            range,
-        })
-    };
     if let Some(period) = table.period_us.filter(|period| !PERIODS_US.contains(period)) {
-        return refused("sync0.period_us", period, "10 to 1000000");
+        return out_of_range(kind, "sync0.period_us", period, "10 to 1000000");
     }
 
     if let Some(shift) =
         table.shift_us.filter(|shift| shift.abs() >= table.period_us.unwrap_or(*PERIODS_US.end()))
     {
-        return refused("sync0.shift_us", shift, "less than a period in either direction");
+        let range = "less than a period in either direction";
+        return out_of_range(kind, "sync0.shift_us", shift, range);
     }
 
     if let Some(delay) = table.sync1_us.filter(|delay| !(0.0..=MOST_SYNC1_US).contains(delay)) {
-        return refused("sync0.sync1_us", delay, "0 to 4000000");
+        return out_of_range(kind, "sync0.sync1_us", delay, "0 to 4000000");
     }
 
     let ns = |us: f64| (us * 1e3).round();

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::DescriptionError;
+use super::error::out_of_range;
 use super::setup_tables::{StartupTable, Sync0Table};
 use crate::esi::EsiError;
 use crate::layout::DeviceKind;
@@ -205,25 +206,12 @@ impl DriveTable {
 
         for (what, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
-                let value = value.to_string();
-                return Err(DescriptionError::Range {
-                    kind: name.to_owned(),
-                    what,
-                    value,
-                    range: "above 0",
-                });
+                return out_of_range(name, what, value, "above 0");
             }
         }
 
         if self.increments > MOST_INCREMENTS {
-            let value = self.increments.to_string();
-            let range = "at most 67108864";
-            return Err(DescriptionError::Range {
-                kind: name.to_owned(),
-                what: "increments",
-                value,
-                range,
-            });
+            return out_of_range(name, "increments", self.increments, "at most 67108864");
         }
 
         Ok(())
