@@ -1,6 +1,7 @@
 //! A mapped value, found by its name or object, and its bits in an image.
 
 use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::setup;
 
 use super::error::ControlError;
 
@@ -55,7 +56,7 @@ impl ValuePlace {
             device: device.to_owned(),
         })?;
         let of = &layout.devices[place];
-        let object = object_of(value);
+        let object = setup::object(value);
         let is_it = |mapped: &&MappedValue| {
             mapped.name.eq_ignore_ascii_case(value) || object == Some((mapped.index, mapped.entry))
         };
@@ -112,15 +113,6 @@ impl ValuePlace {
     fn bytes(&self) -> usize {
         (self.bit + self.length()).div_ceil(8) as usize
     }
-}
-
-/// Reads an object, such as `6064` or `1a00:3`.
-fn object_of(text: &str) -> Option<(u16, u8)> {
-    let (index, entry) = text.split_once(':').unwrap_or((text, "0"));
-    let index = index.strip_prefix("0x").unwrap_or(index);
-    let is_object = index.len() == 4;
-    is_object.then_some(())?;
-    Some((u16::from_str_radix(index, 16).ok()?, u8::from_str_radix(entry, 16).ok()?))
 }
 
 fn no_value(device: &DeviceLayout, value: &str) -> ControlError {

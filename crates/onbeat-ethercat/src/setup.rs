@@ -190,9 +190,8 @@ const TYPES: [(&str, usize, bool); 8] = [
 #[must_use]
 pub fn object(text: &str) -> Option<(u16, u8)> {
     let (index, entry) = text.split_once(':').unwrap_or((text, "0"));
-    let bare = |digits: &str| digits.trim_start_matches("0x").to_owned();
-    let index = u16::from_str_radix(&bare(index), 16).ok()?;
-    Some((index, u8::from_str_radix(&bare(entry), 16).ok()?))
+    let [index, entry] = [index, entry].map(|digits| digits.trim_start_matches("0x"));
+    Some((u16::from_str_radix(index, 16).ok()?, u8::from_str_radix(entry, 16).ok()?))
 }
 
 /// Parses a value to its little-endian bytes: a number with its type (`6u8`, `-100i32`, `0x0Fu16`,

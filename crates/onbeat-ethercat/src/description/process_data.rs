@@ -5,6 +5,7 @@ use super::{ChannelsTable, DescriptionError, TypeTable, value_names};
 use crate::coe::DataType;
 use crate::esi::Pdo;
 use crate::layout::{DeviceKind, MappedValue};
+use crate::setup;
 
 /// Longest process data of one direction, in bytes.
 const MOST_BYTES: usize = 1024;
@@ -93,11 +94,7 @@ impl ProcessData {
         for object in list {
             let refused =
                 || DescriptionError::Object { kind: name.to_owned(), object: object.clone() };
-            let (index, entry) = object.split_once(':').unwrap_or((&object, "0"));
-            let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-            let index = number(index).ok_or_else(refused)?;
-            let entry = number(entry).and_then(|entry| u8::try_from(entry).ok());
-            let entry = entry.ok_or_else(refused)?;
+            let (index, entry) = setup::object(&object).ok_or_else(refused)?;
             let value = mappable(word, channels, direction, index, entry).ok_or_else(refused)?;
             data.add(index, entry, value.bits(), value_names::of_type(word, index, entry));
 
