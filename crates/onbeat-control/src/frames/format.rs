@@ -1,7 +1,6 @@
 //! The memory of a ring of frames: header, stamps, pixels. `include/onbeat_frames.h` specifies it.
 
 use crate::ring_file::{HeaderWords, MOST_BYTES};
-use crate::ring_object::word as common;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATFR");
 /// Version of the layout; changes with every change of it.
@@ -23,16 +22,11 @@ pub(super) const MOST_STATUS: usize = 496;
 pub(super) const DESCRIPTION_AT: usize = 1024;
 pub(super) const MOST_DESCRIPTION: usize = 3072;
 
-/// Words of the header; the first seven are those of a ring of messages.
+/// Words of the header; the first eight are those of a ring of messages.
 pub(super) mod word {
-    pub(crate) const MAGIC: usize = 0;
-    pub(crate) const VERSION: usize = 1;
-    pub(crate) const TOTAL_BYTES: usize = 2;
-    pub(crate) const GENERATION: usize = 3;
-    pub(crate) const WRITER: usize = 4;
-    pub(crate) const STATE: usize = 5;
-    pub(crate) const SLOTS: usize = 6;
-    pub(crate) const SLOT_BYTES: usize = 7;
+    pub(crate) use crate::ring_object::word::{
+        GENERATION, MAGIC, SLOT_BYTES, SLOTS, STATE, TOTAL_BYTES, VERSION, WRITER,
+    };
     pub(crate) const PIXELS_AT: usize = 8;
     pub(crate) const STAMPS_AT: usize = 9;
     pub(crate) const WIDTH: usize = 10;
@@ -59,7 +53,7 @@ pub enum PixelLayout {
     /// Planes of red, green and blue, each column by column: a height × width × channels matrix of MATLAB,
     /// Octave, Fortran and Julia.
     #[default]
-    ColumnPlanes,
+    ColumnPlanes = 1,
     /// Row by row, the channels of a pixel side by side: red, green, blue. As most image libraries.
     RowInterleaved,
     /// Row by row as decoders give it: the plane of luma, then those of blue and red chroma with half the
@@ -68,21 +62,10 @@ pub enum PixelLayout {
 }
 
 impl PixelLayout {
-    pub(super) const fn number(self) -> u64 {
-        match self {
-            Self::ColumnPlanes => 1,
-            Self::RowInterleaved => 2,
-            Self::Yuv420 => 3,
-        }
-    }
+    const ALL: [Self; 3] = [Self::ColumnPlanes, Self::RowInterleaved, Self::Yuv420];
 
-    const fn from_number(number: u64) -> Option<Self> {
-        match number {
-            1 => Some(Self::ColumnPlanes),
-            2 => Some(Self::RowInterleaved),
-            3 => Some(Self::Yuv420),
-            _ => None,
-        }
+    fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|layout| *layout as u64 == number)
     }
 }
 
@@ -180,7 +163,3 @@ impl FrameOffsets {
         self.pixels_at + self.slot(number) * self.slot_bytes
     }
 }
-
-// The words that `ring_file` changes and reads are at the same offsets.
-const _: () = assert!(common::STATE == word::STATE && common::GENERATION == word::GENERATION);
-const _: () = assert!(common::WRITER == word::WRITER && common::MAGIC == word::MAGIC);

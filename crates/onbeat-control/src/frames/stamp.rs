@@ -20,7 +20,7 @@ pub(super) mod word {
 pub enum TimeSource {
     /// The first byte of the frame arrived then: the camera's own delay is not in it.
     #[default]
-    Arrival,
+    Arrival = 1,
     /// The driver or the generator stamped it on this machine's clock.
     Device,
     /// The source's clock, fitted to arrivals: the earliest ones are taken as without delay.
@@ -28,14 +28,6 @@ pub enum TimeSource {
 }
 
 impl TimeSource {
-    const fn number(self) -> u64 {
-        match self {
-            Self::Arrival => 1,
-            Self::Device => 2,
-            Self::Fitted => 3,
-        }
-    }
-
     const fn from_number(number: u64) -> Self {
         match number {
             2 => Self::Device,
@@ -73,7 +65,7 @@ impl FrameTimes {
             (word::DECODED_NS, self.decoded_ns),
             (word::PUBLISHED_NS, self.published_ns),
             (word::SOURCE_NS, self.source_ns),
-            (word::TIME_SOURCE, self.time_source.number()),
+            (word::TIME_SOURCE, self.time_source as u64),
             (word::DROPPED_BEFORE, self.dropped_before),
         ] {
             if let Some(word) = stamp.get(at) {

@@ -101,7 +101,7 @@ impl FrameWriter {
             (word::WIDTH, u64::from(offsets.format.width)),
             (word::HEIGHT, u64::from(offsets.format.height)),
             (word::CHANNELS, u64::from(offsets.format.channels)),
-            (word::LAYOUT, offsets.format.layout.number()),
+            (word::LAYOUT, offsets.format.layout as u64),
             (word::FRAME_BYTES, offsets.frame_bytes as u64),
             (word::CREATED_NS, created_ns),
             (word::UTC_OFFSET_NS, utc_offset_ns),
