@@ -57,8 +57,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "a function of known instructions, mapped and called to measure what probes of it cost",
     ),
     (
-        "crates/onbeat-ethercat/src/carrier/claim.rs",
-        "the process at the other end of a socket, which may have the number 0",
+        "crates/onbeat-ethercat/src/carrier/socket_option.rs",
+        "options of sockets that rustix lacks, and a peer that may have the number 0",
     ),
     (
         "crates/onbeat-ethercat/src/carrier/interface.rs",

@@ -3,17 +3,14 @@
 //! The user of an interface listens on an abstract Unix socket named after the interface index.
 //! Abstract names belong to the network namespace, as interfaces do; the kernel frees them with the
 //! process and knows the listening process.
-#![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use rustix::fd::AsFd;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::CarrierError;
+use super::{CarrierError, socket_option};
 
 /// Role in which a process uses an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,28 +99,13 @@ pub(super) fn user(role: Role, index: u32) -> Option<User> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(socket_name(role, index).as_bytes()).ok()?)
         .ok()?;
-    let pid = listener_of(socket.as_fd());
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    // Stays 0 for a process outside this PID namespace.
+    let _ = socket_option::get(&socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut peer);
+    let pid = peer.pid.cast_unsigned();
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
 
     Some(User { pid, process: comm.trim().to_owned() })
-}
-
-/// Returns the process at the other end; 0 for a process outside this PID namespace.
-fn listener_of(socket: BorrowedFd<'_>) -> u32 {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` has the length given, and both live across the call.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut length,
-        )
-    };
-
-    if result == 0 { peer.pid.cast_unsigned() } else { 0 }
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use rustix::io::Errno;
 
 use super::claim::Claim;
 use super::link_watch::{LinkState, request_about};
-use super::{CarrierError, PacketRing, Role, User, WireMethod, XdpError, XdpSocket, claim};
+use super::{
+    CarrierError, PacketRing, Role, User, WireMethod, XdpError, XdpSocket, claim, socket_option,
+};
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
 const PACKET_AUXDATA: libc::c_int = 8;
@@ -271,17 +273,7 @@ impl Interface {
     /// Enables an option of packet sockets; options that the kernel does not know are ignored.
     fn enable(&self, option: libc::c_int) {
         let on: libc::c_int = 1;
-        let length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: `on` is an int of the length given, and lives across the call.
-        unsafe {
-            libc::setsockopt(
-                self.file.as_raw_fd(),
-                libc::SOL_PACKET,
-                option,
-                (&raw const on).cast(),
-                length,
-            );
-        }
+        let _ = socket_option::set(&self.file, libc::SOL_PACKET, option, &on);
     }
 
     /// Returns whether the interface was down at some time since the socket was bound.

@@ -8,6 +8,7 @@ mod interface;
 mod link_watch;
 mod packet_ring;
 mod private_cable;
+mod socket_option;
 mod wire_method;
 mod xdp;
 

@@ -3,13 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use onbeat_rt::time::SECOND_NS;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
+
+use super::socket_option::set;
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
 const PACKET_RX_RING: libc::c_int = 5;
@@ -67,7 +69,7 @@ impl PacketRing {
     /// # Errors
     /// The error of the kernel: a socket of another kind, or a kernel without rings.
     pub(super) fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        set(socket, PACKET_VERSION, &TPACKET_V2)?;
+        set(socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2)?;
         let request = RingRequest {
             block_size: BLOCK as u32,
             blocks: (BYTES / BLOCK) as u32,
@@ -75,7 +77,7 @@ impl PacketRing {
             slots: SLOTS as u32,
         };
 
-        set(socket, PACKET_RX_RING, &request)?;
+        set(socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address chosen by the kernel; the ring has just been created
         // with this length.
@@ -128,19 +130,4 @@ impl Drop for PacketRing {
         // SAFETY: mapped in `new` with this length; nothing borrows from it.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), BYTES) };
     }
-}
-
-fn set<T>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is of the length given and lives across the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            option,
-            std::ptr::from_ref(value).cast(),
-            length,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }

@@ -14,6 +14,7 @@ use super::program::{AttachMode, XdpProgram};
 use super::queues::receive_queues;
 use super::ring::XdpRing;
 use super::{XdpError, when_free};
+use crate::carrier::socket_option::{get, set};
 
 /// Entries of each ring: frames of several cycles. A power of two.
 const ENTRIES: u32 = 128;
@@ -298,26 +299,4 @@ fn bind(socket: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<()> {
     // SAFETY: `address` is a whole address of the length given, and lives across the call.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
     if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
-    // SAFETY: `value` is of the length given and lives across the call.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn get<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &mut T,
-) -> io::Result<()> {
-    let mut length = size_of::<T>() as libc::socklen_t;
-    let value = std::ptr::from_mut(value).cast();
-    // SAFETY: `value` has the length given, and both live across the call.
-    let result =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, value, &raw mut length) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
