@@ -160,7 +160,7 @@ impl Firmware {
             mailbox.reset();
         }
 
-        self.model.power_on(&mut self.objects);
+        self.model.power_on();
         self.state = INIT;
         self.error = false;
         self.fresh_outputs = false;
@@ -247,7 +247,7 @@ impl Firmware {
             if (0x1600..0x1800).contains(&index) || (0x1a00..0x1e00).contains(&index) {
                 self.remap();
             }
-            self.model.written(&self.objects, index);
+            self.model.written(index);
         }
     }
 

@@ -77,7 +77,7 @@ impl Drive {
     }
 
     /// Resets everything but the position of the shaft.
-    pub(crate) fn power_on(&mut self, _: &mut Dictionary) {
+    pub(crate) fn power_on(&mut self) {
         let position = self.motor.position;
         self.motor = Motor::new(self.settings.motor);
         self.motor.position = position;
@@ -96,7 +96,7 @@ impl Drive {
         }
     }
 
-    pub(crate) fn written(&mut self, _: &Dictionary, index: u16) {
+    pub(crate) fn written(&mut self, index: u16) {
         if index == 0x6060 {
             self.last_target = None;
         }

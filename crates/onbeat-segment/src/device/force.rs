@@ -1,6 +1,5 @@
 //! A six-axis force-torque sensor.
 
-use super::ModelStep;
 use super::imu::normal;
 use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
@@ -34,7 +33,7 @@ impl ForceTorque {
         Self { first, counter, random: fastrand::Rng::with_seed(seed), load, noise, samples: 0 }
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: ModelStep) {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary) {
         for (axis, &load) in self.load.iter().enumerate() {
             let deviation = if axis < 3 { self.noise } else { self.noise / 100.0 };
             let value = load + deviation * normal(&mut self.random);

@@ -1,6 +1,5 @@
 //! A six-axis inertial measurement unit.
 
-use super::ModelStep;
 use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
 /// Standard gravity, in m/s² (CGPM 1901).
@@ -50,7 +49,7 @@ impl Imu {
         self.random = fastrand::Rng::with_seed(self.seed);
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: ModelStep) {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary) {
         for (axis, &truth) in self.truth.iter().enumerate() {
             let is_rate = axis >= 3;
             let deviation = if is_rate { self.noise.rate } else { self.noise.acceleration };
@@ -84,7 +83,7 @@ mod tests {
         let mut up = 0.0;
         let mut rate = 0.0;
         for _ in 0..1_000 {
-            imu.step(&mut objects, ModelStep { elapsed_ns: 1_000_000, outputs_valid: false });
+            imu.step(&mut objects);
             up += objects.f32(objects.slot(Imu::VALUES, 3).unwrap());
             rate += objects.f32(objects.slot(Imu::VALUES, 4).unwrap());
         }

@@ -2,7 +2,6 @@
 
 use onbeat_ethercat::description::ChannelsTable;
 
-use super::ModelStep;
 use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
 /// Outputs, and inputs that are looped back from the outputs of the same number or set by a test.
@@ -45,7 +44,7 @@ impl Io {
         Self { outputs, inputs, loop_back }
     }
 
-    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: ModelStep) {
+    pub(crate) fn step(&mut self, objects: &mut Dictionary) {
         if !self.loop_back {
             return;
         }

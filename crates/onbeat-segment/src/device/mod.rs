@@ -52,27 +52,19 @@ impl Model {
     /// Simulates one step of the device.
     pub(crate) fn step(&mut self, objects: &mut Dictionary, step: ModelStep) -> Option<Emergency> {
         match self {
-            Self::Coupler => None,
-            Self::Io(io) => {
-                io.step(objects, step);
-                None
-            }
-            Self::Drive(drive) => drive.step(objects, step),
-            Self::Imu(imu) => {
-                imu.step(objects, step);
-                None
-            }
-            Self::ForceTorque(sensor) => {
-                sensor.step(objects, step);
-                None
-            }
+            Self::Drive(drive) => return drive.step(objects, step),
+            Self::Coupler => {}
+            Self::Io(io) => io.step(objects),
+            Self::Imu(imu) => imu.step(objects),
+            Self::ForceTorque(sensor) => sensor.step(objects),
         }
+        None
     }
 
     /// Handles an SDO write to an object.
-    pub(crate) fn written(&mut self, objects: &Dictionary, index: u16) {
+    pub(crate) fn written(&mut self, index: u16) {
         if let Self::Drive(drive) = self {
-            drive.written(objects, index);
+            drive.written(index);
         }
     }
 
@@ -86,9 +78,9 @@ impl Model {
     }
 
     /// Power cycle; the dictionary has already been reset.
-    pub(crate) fn power_on(&mut self, objects: &mut Dictionary) {
+    pub(crate) fn power_on(&mut self) {
         match self {
-            Self::Drive(drive) => drive.power_on(objects),
+            Self::Drive(drive) => drive.power_on(),
             Self::Imu(imu) => imu.power_on(),
             _ => (),
         }
