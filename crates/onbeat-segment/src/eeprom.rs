@@ -1,7 +1,7 @@
 //! The EEPROM with the SubDevice information (SII), and its register interface.
 
 use super::registers::{SII_ADDRESS, SII_CONTROL, SII_DATA, long, word};
-use onbeat_ethercat::registers::{SII_BUSY, SII_READS_EIGHT, SII_REFUSED};
+use onbeat_ethercat::registers::{SII_BUSY, SII_CHECKSUM_ERROR, SII_READS_EIGHT, SII_REFUSED};
 use onbeat_ethercat::sii::checksum;
 
 /// Bits of the control and status word.
@@ -10,8 +10,7 @@ const TWO_ADDRESS_BYTES: u16 = 0x0080;
 /// Chips of up to 16 kbit have one-byte addresses (ETG.1000.4, register 0x0502).
 const LARGEST_ONE_BYTE_ADDRESSED: usize = 2_048;
 const COMMAND: u16 = 0x0700;
-pub(crate) const CHECKSUM_ERROR: u16 = 0x0800;
-pub(crate) const NOT_LOADED: u16 = 0x1000;
+const NOT_LOADED: u16 = 0x1000;
 const WRITE_ENABLE_ERROR: u16 = 0x4000;
 
 /// What the device must do after an access.
@@ -59,7 +58,7 @@ impl SiiEeprom {
         area[8..].copy_from_slice(&high);
         let is_valid = checksum(&area[..14]) == area[14];
         self.errors =
-            if is_valid { 0 } else { CHECKSUM_ERROR | if self.blank { NOT_LOADED } else { 0 } };
+            if is_valid { 0 } else { SII_CHECKSUM_ERROR | if self.blank { NOT_LOADED } else { 0 } };
 
         is_valid.then_some(area)
     }
@@ -85,11 +84,11 @@ impl SiiEeprom {
         let control = word(registers, SII_CONTROL);
         if self.status(now_ns) & SII_BUSY != 0 || control & COMMAND == 0 {
             self.errors &=
-                if control & COMMAND == 0 { CHECKSUM_ERROR | NOT_LOADED } else { 0xffff };
+                if control & COMMAND == 0 { SII_CHECKSUM_ERROR | NOT_LOADED } else { 0xffff };
             return CommandEffect::Nothing;
         }
 
-        self.errors &= CHECKSUM_ERROR | NOT_LOADED;
+        self.errors &= SII_CHECKSUM_ERROR | NOT_LOADED;
         self.busy_until_ns = now_ns.saturating_add(self.access_ns);
         let address = long(registers, SII_ADDRESS);
         match (control & COMMAND) >> 8 {
@@ -171,11 +170,14 @@ mod tests {
         let mut eeprom = image();
         assert!(eeprom.load().is_some());
         eeprom.toggle_checksum_error();
-        assert_eq!((eeprom.load(), eeprom.status(0) & CHECKSUM_ERROR), (None, CHECKSUM_ERROR));
+        assert_eq!(
+            (eeprom.load(), eeprom.status(0) & SII_CHECKSUM_ERROR),
+            (None, SII_CHECKSUM_ERROR)
+        );
         eeprom.toggle_checksum_error();
 
         assert!(eeprom.load().is_some());
-        assert_eq!(eeprom.status(0) & CHECKSUM_ERROR, 0);
+        assert_eq!(eeprom.status(0) & SII_CHECKSUM_ERROR, 0);
     }
 
     #[test]

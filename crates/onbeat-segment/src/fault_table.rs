@@ -5,7 +5,7 @@ use onbeat_ethercat::description::{Description, DescriptionError, FaultTable, Fa
 use onbeat_rt::time::Instant;
 
 use super::fault::Fault;
-use super::link::{FaultTimes, Link};
+use super::link::Link;
 use super::segment::Segment;
 
 /// Most active and planned faults that can be injected one by one.
@@ -191,10 +191,7 @@ impl Link {
             let [device, with] = link.devices_of(table, unknown)?;
             let fault = to_fault(table, device, with)
                 .ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
-            let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
-            let from_ns = at_ns(table.at_ms);
-            let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
-            link.plan_since_start(fault, from_ns..until_ns, table.share);
+            link.plan_since_start(fault, table.into(), table.share);
         }
 
         Ok(link)
@@ -235,9 +232,7 @@ impl Link {
             return Err(FaultError::TooMany(count));
         }
 
-        let ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
-        let times = FaultTimes { in_ns: ns(table.at_ms), for_ns: table.for_ms.map(ns) };
-        self.plan_fault(fault, now, times, table.share);
+        self.plan_fault(fault, now, table.into(), table.share);
         Ok(())
     }
 }

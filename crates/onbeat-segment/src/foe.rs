@@ -12,7 +12,7 @@ const DATA: u8 = 3;
 const ACK: u8 = 4;
 const ERROR: u8 = 5;
 /// Bytes of the FoE header: code, reserved, and a number.
-const HEAD: usize = 6;
+pub(crate) const HEAD: usize = 6;
 /// Errors.
 const NOT_FOUND: u32 = 0x8001;
 const DISK_FULL: u32 = 0x8003;

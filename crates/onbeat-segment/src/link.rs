@@ -4,8 +4,7 @@
 //! arrived. The faults of the segment file are injected here at their times and logged. Up to
 //! [`Link::ROOM`] frames can be in flight, with memory allocated at set-up.
 
-use std::ops::Range;
-
+use onbeat_ethercat::description::FaultTable;
 use onbeat_ethercat::ring::Nic;
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
@@ -61,13 +60,20 @@ pub struct LinkCounts {
     pub not_logged: u64,
 }
 
-/// Start and duration of a fault, relative to now.
+/// Start and duration of a fault.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FaultTimes {
     /// Time until the start, in ns.
     pub(crate) in_ns: u64,
     /// Duration in ns; `None`: until healed.
     pub(crate) for_ns: Option<u64>,
+}
+
+impl From<&FaultTable> for FaultTimes {
+    fn from(table: &FaultTable) -> Self {
+        let ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
+        Self { in_ns: ns(table.at_ms), for_ns: table.for_ms.map(ns) }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -204,15 +210,15 @@ impl Link {
     /// Plans a fault relative to `now`.
     pub(crate) fn plan_fault(&mut self, fault: Fault, now: Instant, times: FaultTimes, share: f64) {
         let began_ns = *self.began_ns.get_or_insert(now.as_ns());
-        let from_ns = now.as_ns().saturating_sub(began_ns).saturating_add(times.in_ns);
-        let until_ns = times.for_ns.map_or(u64::MAX, |for_ns| from_ns.saturating_add(for_ns));
+        let in_ns = now.as_ns().saturating_sub(began_ns).saturating_add(times.in_ns);
         self.plan.retain(|planned| !planned.over);
-        self.plan_since_start(fault, from_ns..until_ns, share);
+        self.plan_since_start(fault, FaultTimes { in_ns, ..times }, share);
     }
 
-    /// Plans a fault for a range of time, in ns since the first frame.
-    pub(crate) fn plan_since_start(&mut self, fault: Fault, range_ns: Range<u64>, share: f64) {
-        let Range { start: from_ns, end: until_ns } = range_ns;
+    /// Plans a fault relative to the first frame.
+    pub(crate) fn plan_since_start(&mut self, fault: Fault, times: FaultTimes, share: f64) {
+        let FaultTimes { in_ns: from_ns, for_ns } = times;
+        let until_ns = for_ns.map_or(u64::MAX, |for_ns| from_ns.saturating_add(for_ns));
         self.plan.push(PlannedFault { fault, from_ns, until_ns, share, begun: false, over: false });
     }
 

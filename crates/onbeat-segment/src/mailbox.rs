@@ -3,7 +3,7 @@
 use super::coe::{Dictionary, SdoOutcome, SdoServer};
 use super::esc::{Esc, event};
 use super::firmware::{BOOT, Mailboxes};
-use super::foe::FileServer;
+use super::foe::{self, FileServer};
 use super::registers::word;
 use onbeat_ethercat::coe::MAIL as COE;
 
@@ -11,8 +11,6 @@ use onbeat_ethercat::coe::MAIL as COE;
 const HEADER: usize = 6;
 const ERROR: u8 = 0;
 const FOE: u8 = 4;
-/// Bytes of the FoE header.
-const FOE_HEADER: usize = 6;
 /// Most mails that wait for the MainDevice; further emergencies are dropped, as in a real device.
 const QUEUE: usize = 8;
 const UNSUPPORTED_PROTOCOL: u16 = 2;
@@ -185,7 +183,7 @@ impl DeviceMailbox {
     fn serve_file(&mut self, length: usize, is_boot: bool) {
         let Some(files) = &mut self.files else { return };
         let (to, from) = self.lengths[usize::from(is_boot)];
-        let room = |bytes: u16| usize::from(bytes).saturating_sub(HEADER + FOE_HEADER);
+        let room = |bytes: u16| usize::from(bytes).saturating_sub(HEADER + foe::HEAD);
         let mut reply = std::mem::take(&mut self.scratch);
         let request = &self.request[HEADER..HEADER + length];
         if files.serve(request, (room(to), room(from)), is_boot, &mut reply) {

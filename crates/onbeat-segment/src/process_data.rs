@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::coe::{Dictionary, ValueSlot, abort};
-use super::registers::{MEMORY_END, MEMORY_START};
+use super::registers::{MEMORY_END, MEMORY_START, put_bit};
 
 /// Most SyncManagers of one direction.
 const MOST_AREAS: usize = 16;
@@ -234,7 +234,7 @@ impl ProcessDataMap {
             let values = objects.raw_mut(link.slot, link.bits.div_ceil(8));
             for bit in 0..link.bits {
                 let from = link.at + bit;
-                put(values, bit, memory[from / 8] >> (from % 8) & 1 != 0);
+                put_bit(values, bit, memory[from / 8] >> (from % 8) & 1 != 0);
             }
         }
     }
@@ -252,7 +252,7 @@ impl ProcessDataMap {
         for link in &self.odd {
             let values = objects.raw(link.slot, link.bits.div_ceil(8));
             for bit in 0..link.bits {
-                put(memory, link.at + bit, values[bit / 8] >> (bit % 8) & 1 != 0);
+                put_bit(memory, link.at + bit, values[bit / 8] >> (bit % 8) & 1 != 0);
             }
         }
     }
@@ -266,9 +266,4 @@ fn copy_short(to: &mut [u8], from: &[u8]) {
         (2, 2) => to[..2].copy_from_slice(&from[..2]),
         _ => to.copy_from_slice(from),
     }
-}
-
-fn put(bytes: &mut [u8], bit: usize, value: bool) {
-    let mask = 1 << (bit % 8);
-    bytes[bit / 8] = if value { bytes[bit / 8] | mask } else { bytes[bit / 8] & !mask };
 }

@@ -41,6 +41,12 @@ pub(crate) fn quad(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes_at(bytes, at))
 }
 
+/// Sets one bit, counted from the lowest of the first byte.
+pub(crate) fn put_bit(bytes: &mut [u8], bit: usize, value: bool) {
+    let mask = 1 << (bit % 8);
+    bytes[bit / 8] = if value { bytes[bit / 8] | mask } else { bytes[bit / 8] & !mask };
+}
+
 /// For each register byte, whether it exists and which bits the MainDevice can write.
 #[derive(Debug)]
 pub(crate) struct RegisterAccess {

@@ -2,6 +2,7 @@
 
 use super::{Esc, PassTimes, ReadMode, event};
 use crate::fmmu::Fmmu;
+use crate::registers::put_bit;
 use crate::sync_manager::AccessDirection;
 
 impl Esc {
@@ -135,9 +136,4 @@ fn copy_few(to: &mut [u8], from: &[u8]) {
         17..=32 => halves::<16>(to, from),
         _ => to.copy_from_slice(from),
     }
-}
-
-fn put_bit(bytes: &mut [u8], bit: usize, value: bool) {
-    let mask = 1 << (bit % 8);
-    bytes[bit / 8] = if value { bytes[bit / 8] | mask } else { bytes[bit / 8] & !mask };
 }
