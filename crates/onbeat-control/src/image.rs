@@ -129,21 +129,21 @@ impl MappedImage {
         lock: Option<OwnedFd>,
     ) -> Result<Self, ControlError> {
         let length = area::fixed_length(&memory).map_err(system("look at the", name))?;
-        let name = name.to_owned();
+        let spoilt = |why| ControlError::Spoilt { name: name.to_owned(), why };
         if length < size_of::<ImageHeader>() {
-            return Err(ControlError::Spoilt { name, why: "it is shorter than its header" });
+            return Err(spoilt("it is shorter than its header"));
         }
-        let map = Map::read_only(&File::from(memory), length).map_err(system("map the", &name))?;
-        let Some(header) = map.one::<ImageHeader>(0) else {
-            return Err(ControlError::Spoilt { name, why: "it is shorter than its header" });
-        };
+        let map = Map::read_only(&File::from(memory), length).map_err(system("map the", name))?;
+        let header = map.one::<ImageHeader>(0);
+        let header = header.ok_or_else(|| spoilt("it is shorter than its header"))?;
         if header.magic.load(Ordering::Acquire) != MAGIC {
-            return Err(ControlError::Spoilt { name, why: "it does not begin as an image" });
+            return Err(spoilt("it does not begin as an image"));
         }
 
         let number = |word: &std::sync::atomic::AtomicU32| word.load(Ordering::Relaxed);
         let theirs = number(&header.abi);
         if theirs != ABI {
+            let name = name.to_owned();
             return Err(ControlError::OtherVersion { name, theirs, ours: ABI });
         }
 
@@ -159,26 +159,18 @@ impl MappedImage {
         let offsets = ImageOffsets::new(size);
         let total = offsets.total as u64;
         if header.total_bytes.load(Ordering::Relaxed) != total || (length as u64) < total {
-            return Err(ControlError::Spoilt {
-                name,
-                why: "its length is not what its header says",
-            });
+            return Err(spoilt("its length is not what its header says"));
         }
 
-        let Some(sharing) = Sharing::from_number(number(&header.sharing)) else {
-            return Err(ControlError::Spoilt { name, why: "its kind of sharing is unknown" });
+        let sharing = Sharing::from_number(number(&header.sharing));
+        let sharing = sharing.ok_or_else(|| spoilt("its kind of sharing is unknown"))?;
+        let opened = |protocol| {
+            let memory = lock.ok_or_else(|| spoilt("its lock is missing"))?;
+            ImageLock::open(memory, protocol).map_err(system("map the lock of the", name))
         };
-        let lock = match (protocol_of(sharing), lock) {
-            (None, _) => None,
-            (Some(protocol), Some(memory)) => Some(
-                ImageLock::open(memory, protocol).map_err(system("map the lock of the", &name))?,
-            ),
-            (Some(_), None) => {
-                return Err(ControlError::Spoilt { name, why: "its lock is missing" });
-            }
-        };
+        let lock = protocol_of(sharing).map(opened).transpose()?;
 
-        Ok(Self { name, size, offsets, sharing, lock, map })
+        Ok(Self { name: name.to_owned(), size, offsets, sharing, lock, map })
     }
 
     /// Returns a part at a constant offset.

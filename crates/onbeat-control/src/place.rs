@@ -38,14 +38,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 #[must_use]
 pub fn names() -> Vec<String> {
     let directories = RuntimeDir::existing().unwrap_or_default();
-    let files = directories.iter().filter_map(|directory| directory.names().ok()).flatten();
-    let mut names: Vec<String> = files
-        .filter_map(|file| file.strip_suffix(SUFFIX).map(str::to_owned))
-        .filter(|name| check_name(name).is_ok())
-        .collect();
+    let mut names: Vec<String> = directories.iter().flat_map(names_in).collect();
     names.sort();
     names.dedup();
     names
+}
+
+fn names_in(directory: &RuntimeDir) -> impl Iterator<Item = String> + use<> {
+    let files = directory.names().unwrap_or_default().into_iter();
+    let names = files.filter_map(|file| file.strip_suffix(SUFFIX).map(str::to_owned));
+    names.filter(|name| check_name(name).is_ok())
 }
 
 /// Removes the sockets of killed buses; returns their names. Those of living ones, and of other
@@ -61,12 +63,7 @@ fn remove_leftovers_of(directory: &RuntimeDir) -> Vec<String> {
     let is_removed = |name: &String| {
         is_dead(directory, &file_of(name)) && directory.remove(&file_of(name)).is_ok()
     };
-    let files = directory.names().unwrap_or_default().into_iter();
-    files
-        .filter_map(|file| file.strip_suffix(SUFFIX).map(str::to_owned))
-        .filter(|name| check_name(name).is_ok())
-        .filter(is_removed)
-        .collect()
+    names_in(directory).filter(is_removed).collect()
 }
 
 /// Returns whether a text can be a part of the name of a file.

@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use onbeat_host::foreign::{Opening, TrustedOwner};
 use onbeat_host::runtime_dir::RuntimeDir;
@@ -27,6 +29,8 @@ pub(super) const MOST_BYTES: u64 = 1536 << 20;
 const MODE: u32 = 0o640;
 /// Maximum number of attempts, as another process may take or remove the file between two steps.
 const MOST_TRIES: u32 = 20;
+/// Maximum number of polls for a ring being created, and their interval.
+const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
 /// Unit of the allocated size of a file (`st_blocks`).
 const BLOCK_BYTES: u64 = 512;
 const HEADER_WORDS: usize = HEADER_BYTES / 8;
@@ -152,6 +156,19 @@ pub(super) fn open_file<E: From<RingError>>(
         found if found == magic => Ok(Some(OpenedRing { file, path, header })),
         _ => Err(other(path, "it begins with other bytes")),
     }
+}
+
+/// Opens a ring; waits if its writer is creating it, and returns `None` if that takes too long.
+pub(super) fn open_when_made<E>(
+    open: impl Fn() -> Result<Option<OpenedRing>, E>,
+) -> Result<Option<OpenedRing>, E> {
+    for _ in 0..MAKING.0 {
+        if let Some(ring) = open()? {
+            return Ok(Some(ring));
+        }
+        sleep(MAKING.1);
+    }
+    Ok(None)
 }
 
 /// A file with the name of a ring: the ring, `None` if it is gone by now, or why it is refused.

@@ -1,20 +1,14 @@
 //! The reading end of a ring.
 
-use std::thread::sleep;
-use std::time::Duration;
-
 use onbeat_rt::broadcast::{Cursor, Next};
 
 use super::map::{Map, padded_text};
 use super::process::Process;
 use super::ring_error::RingError;
-use super::ring_file::{OpenedRing, at, open};
+use super::ring_file::{OpenedRing, at, open, open_when_made};
 use super::ring_head::{check_version, check_writer};
 use super::ring_map::{RingMap, RingWatch};
 use super::ring_object::{Channel, HEADER_BYTES, MOST_TYPE_NAME, RecordType, RingOffsets, word};
-
-/// Maximum number of polls for a ring being created, and their interval.
-const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
 
 /// Which record a reader receives first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,15 +55,9 @@ impl RingReader {
     /// # Errors
     /// [`RingError`].
     pub fn open(channel: &Channel, from: Start) -> Result<Self, RingError> {
-        for _ in 0..MAKING.0 {
-            match open(channel)? {
-                Some(ring) => return Self::over(channel, &ring, from),
-                None => sleep(MAKING.1),
-            }
-        }
-
-        let channel = channel.to_string();
-        Err(RingError::Unfinished { channel })
+        let unfinished = || RingError::Unfinished { channel: channel.to_string() };
+        let ring = open_when_made(|| open(channel))?.ok_or_else(unfinished)?;
+        Self::over(channel, &ring, from)
     }
 
     fn over(channel: &Channel, opened: &OpenedRing, from: Start) -> Result<Self, RingError> {

@@ -2,8 +2,6 @@
 
 use std::fs::File;
 use std::sync::atomic::{Ordering, fence};
-use std::thread::sleep;
-use std::time::Duration;
 
 use super::error::FrameError;
 use super::file::{is_whole, offsets_of, open};
@@ -11,11 +9,9 @@ use super::format::{DESCRIPTION_AT, FrameFormat, MOST_DESCRIPTION, MOST_STATUS, 
 use super::memory::FrameMemory;
 use super::stamp::{FrameTimes, word as of_stamp};
 use crate::process::Process;
-use crate::ring_file::{OpenedRing, at};
+use crate::ring_file::{OpenedRing, at, open_when_made};
 use crate::ring_object::state;
 
-/// Maximum number of polls for a ring being created, and their interval.
-const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
 /// Attempts to copy a picture that the writer overtakes.
 const MOST_TRIES: u32 = 3;
 
@@ -72,13 +68,8 @@ impl FrameReader {
     /// # Errors
     /// [`FrameError`].
     pub fn open(name: &str) -> Result<Self, FrameError> {
-        for _ in 0..MAKING.0 {
-            match open(name)? {
-                Some(opened) => return Self::over(name, opened),
-                None => sleep(MAKING.1),
-            }
-        }
-        Err(FrameError::Unfinished { name: name.to_owned() })
+        let unfinished = || FrameError::Unfinished { name: name.to_owned() };
+        Self::over(name, open_when_made(|| open(name))?.ok_or_else(unfinished)?)
     }
 
     fn over(name: &str, opened: OpenedRing) -> Result<Self, FrameError> {
