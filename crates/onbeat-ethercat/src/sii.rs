@@ -13,6 +13,7 @@
 use onbeat_rt::frame::word;
 
 use crate::esi::{DcMode, SyncManagerEntry};
+use crate::setup::{Sync0, Sync1};
 
 /// Offset of the first category, in bytes.
 const CATEGORIES: usize = 0x80;
@@ -301,16 +302,16 @@ fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
 
 fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> DcMode {
     let factor = |at| i32::from(word(bytes, at) as i16);
-    DcMode {
-        cycle_ns: long(bytes, 0),
-        cycle_factor: factor(16),
-        shift_ns: long(bytes, 4) as i32,
-        sync1_factor: factor(12),
-        sync1_shift_ns: long(bytes, 8) as i32,
-        activate: word(bytes, 14),
-        name: string(strings, bytes[18]),
-        ..DcMode::default()
-    }
+    let shift = |at| i64::from(long(bytes, at) as i32);
+    let pulses = Sync0 {
+        period_ns: Some(long(bytes, 0)).filter(|ns| *ns > 0),
+        factor: factor(16),
+        activation: word(bytes, 14),
+        shift_ns: Some(shift(4)),
+        sync1: Sync1 { period_ns: 0, factor: factor(12), shift_ns: shift(8) },
+    };
+    let name = string(strings, bytes[18]);
+    DcMode { name, description: String::new(), pulses, pdo_line: None }
 }
 
 fn long(bytes: &[u8], at: usize) -> u32 {
@@ -368,14 +369,15 @@ mod tests {
         let times = [0, 0, 0, 0, 0xf0, 0xd8, 0xff, 0xff, 1, 0, 0, 0];
         let words = [0xff, 0xff, 0x30, 0x07, 0xfc, 0xff, 0, 0, 0, 0, 0, 0];
         let bytes = image(&[&[60, 0, 12, 0], &times[..], &words].concat());
-        let mode = DcMode {
-            cycle_factor: -4,
-            shift_ns: -10_000,
-            sync1_factor: -1,
-            sync1_shift_ns: 1,
-            activate: 0x0730,
-            ..DcMode::default()
+        let pulses = Sync0 {
+            period_ns: None,
+            factor: -4,
+            activation: 0x0730,
+            shift_ns: Some(-10_000),
+            sync1: Sync1 { period_ns: 0, factor: -1, shift_ns: 1 },
         };
+        let [name, description] = [String::new(), String::new()];
+        let mode = DcMode { name, description, pulses, pdo_line: None };
         assert_eq!(Sii::decode(&bytes).unwrap().clock, [mode]);
     }
 

@@ -528,23 +528,23 @@ impl Firmware {
         if !modes.is_empty() && !with_pulses {
             return Some(code::NO_SYNC_MODES);
         }
-        let same: Vec<&DcMode> =
-            modes.iter().filter(|mode| mode.activate == esc.sync_assignment()).collect();
+        let mut same = modes.iter().map(|mode| mode.pulses).collect::<Vec<Sync0>>();
+        same.retain(|pulses| pulses.activation == esc.sync_assignment());
         if with_pulses && same.is_empty() {
             return Some(code::CLOCK_SETUP);
         }
 
-        let fits_sync0 = |mode: &DcMode| mode.cycle_ns == 0 || mode.cycle_ns == sync0_ns;
-        let fits_sync1 = |mode: &DcMode| {
-            mode.activate & Sync0::WITH_SYNC1 == 0
+        let fits_sync0 = |pulses: &Sync0| pulses.period_ns.is_none_or(|ns| ns == sync0_ns);
+        let fits_sync1 = |pulses: &Sync0| {
+            pulses.activation & Sync0::WITH_SYNC1 == 0
                 // A part of the bus's period, which a device does not know.
-                || matches!((mode.sync1_ns, mode.sync1_factor), (0, ..=0))
-                || mode.sync1().delay_ns(sync0_ns, 0) == esc.sync1_delay_ns()
+                || matches!((pulses.sync1.period_ns, pulses.sync1.factor), (0, ..=0))
+                || pulses.sync1.delay_ns(sync0_ns, 0) == esc.sync1_delay_ns()
         };
-        match same.iter().find(|mode| fits_sync0(mode)) {
+        match same.iter().find(|pulses| fits_sync0(pulses)) {
             _ if same.is_empty() => None,
             None => Some(code::SYNC0_CYCLE),
-            Some(_) if same.iter().any(|mode| fits_sync0(mode) && fits_sync1(mode)) => None,
+            Some(_) if same.iter().any(|one| fits_sync0(one) && fits_sync1(one)) => None,
             Some(_) => Some(code::SYNC1_CYCLE),
         }
     }

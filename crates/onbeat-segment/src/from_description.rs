@@ -8,6 +8,7 @@ use onbeat_ethercat::description::{
 };
 use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use onbeat_ethercat::layout::{DeviceKind, MappedValue};
+use onbeat_ethercat::setup::Sync0;
 
 use super::cable_positions::SimulatedCable;
 use super::coe::{DataType, Dictionary, access, details};
@@ -203,11 +204,11 @@ fn type_parts(
 
 /// Returns the default operation modes: SM-synchronous and DC-synchronous with SYNC0.
 fn default_modes() -> Vec<DcMode> {
-    let mode = |activate, name: &str| DcMode {
+    let mode = |activation, name: &str| DcMode {
         name: name.to_owned(),
         description: name.to_owned(),
-        activate,
-        ..DcMode::default()
+        pulses: Sync0 { activation, shift_ns: Some(0), ..Sync0::default() },
+        pdo_line: None,
     };
     vec![mode(0, "SM-Synchron"), mode(0x0300, "DC-Synchron")]
 }

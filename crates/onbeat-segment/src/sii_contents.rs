@@ -224,17 +224,18 @@ fn pdo_entry<'w>(writer: &mut SiiWriter<'w>, objects: &'w Dictionary, mapped: u3
 /// Encodes the operation modes of distributed clocks.
 fn clock<'w>(writer: &mut SiiWriter<'w>, modes: &'w [DcMode]) -> Vec<u8> {
     let factor = |factor: i32| i16::try_from(factor).unwrap_or_default().to_le_bytes();
+    let shift = |ns: i64| (ns as i32).to_le_bytes();
     let mut bytes = Vec::new();
-    for mode in modes {
+    for DcMode { name, description, pulses, .. } in modes {
         let mut encoded = [0u8; 24];
-        encoded[..4].copy_from_slice(&mode.cycle_ns.to_le_bytes());
-        encoded[4..8].copy_from_slice(&mode.shift_ns.to_le_bytes());
-        encoded[8..12].copy_from_slice(&mode.sync1_shift_ns.to_le_bytes());
-        encoded[12..14].copy_from_slice(&factor(mode.sync1_factor));
-        encoded[14..16].copy_from_slice(&mode.activate.to_le_bytes());
-        encoded[16..18].copy_from_slice(&factor(mode.cycle_factor));
-        encoded[18] = writer.string(&mode.name);
-        encoded[19] = writer.string(&mode.description);
+        encoded[..4].copy_from_slice(&pulses.period_ns.unwrap_or(0).to_le_bytes());
+        encoded[4..8].copy_from_slice(&shift(pulses.shift_ns.unwrap_or(0)));
+        encoded[8..12].copy_from_slice(&shift(pulses.sync1.shift_ns));
+        encoded[12..14].copy_from_slice(&factor(pulses.sync1.factor));
+        encoded[14..16].copy_from_slice(&pulses.activation.to_le_bytes());
+        encoded[16..18].copy_from_slice(&factor(pulses.factor));
+        encoded[18] = writer.string(name);
+        encoded[19] = writer.string(description);
         bytes.extend_from_slice(&encoded);
     }
 

@@ -265,20 +265,22 @@ fn clock_mode_text(mode: &DcMode) -> String {
         2.. => format!("{factor} x {of}"),
         part => format!("{of} / {}", part.unsigned_abs()),
     };
-    let cycle = match mode.cycle_ns {
-        0 => multiple("bus period", mode.cycle_factor),
-        ns => format!("{ns} ns"),
+    let Sync0 { period_ns, factor, activation, sync1, shift_ns } = mode.pulses;
+    let cycle = match period_ns {
+        None => multiple("bus period", factor),
+        Some(ns) => format!("{ns} ns"),
     };
-    let sync1 = if mode.activate & Sync0::WITH_SYNC1 == 0 {
+    let sync1 = if activation & Sync0::WITH_SYNC1 == 0 {
         String::new()
     } else {
-        let of = if mode.sync1_factor < 0 { "bus period" } else { "SYNC0" };
-        let cycle = multiple(of, mode.sync1_factor);
-        format!("; SYNC1 cycle {cycle}, shift {} ns", mode.sync1_shift_ns)
+        let of = if sync1.factor < 0 { "bus period" } else { "SYNC0" };
+        let cycle = multiple(of, sync1.factor);
+        format!("; SYNC1 cycle {cycle}, shift {} ns", sync1.shift_ns)
     };
     format!(
-        "  clock mode \"{}\": AssignActivate {:#06x}; SYNC0 cycle {cycle}, shift {} ns{sync1}",
-        mode.name, mode.activate, mode.shift_ns
+        "  clock mode \"{}\": AssignActivate {activation:#06x}; SYNC0 cycle {cycle}, shift {} ns{sync1}",
+        mode.name,
+        shift_ns.unwrap_or(0)
     )
 }
 

@@ -10,6 +10,7 @@ use super::modules::{EsiSlot, SlotShift};
 use super::objects::{EsiObject, objects};
 use super::types::{from_length, kind};
 use crate::coe::{DataType, details};
+use crate::setup::{Sync0, Sync1};
 
 /// Most SyncManagers of a controller (ETG.1000.4).
 const MOST_SYNC_MANAGERS: usize = 16;
@@ -603,18 +604,22 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
             let number = text.and_then(super::element::number).unwrap_or(0);
             i32::try_from(number).unwrap_or(0)
         };
-        let shift = |name| signed(mode.first(name).map(Element::text));
+        let shift = |name| i64::from(signed(mode.first(name).map(Element::text)));
         let factor = |name| signed(mode.first(name).and_then(|time| time.attribute("Factor")));
         modes.push(DcMode {
             name: mode.localized("Name").to_owned(),
             description: mode.localized("Desc").to_owned(),
-            activate: mode.number_at("AssignActivate", 0xffff)? as u16,
-            cycle_ns: number("CycleTimeSync0")?,
-            cycle_factor: factor("CycleTimeSync0"),
-            shift_ns: shift("ShiftTimeSync0"),
-            sync1_ns: number("CycleTimeSync1")?,
-            sync1_factor: factor("CycleTimeSync1"),
-            sync1_shift_ns: shift("ShiftTimeSync1"),
+            pulses: Sync0 {
+                activation: mode.number_at("AssignActivate", 0xffff)? as u16,
+                period_ns: Some(number("CycleTimeSync0")?).filter(|ns| *ns > 0),
+                factor: factor("CycleTimeSync0"),
+                shift_ns: Some(shift("ShiftTimeSync0")),
+                sync1: Sync1 {
+                    period_ns: number("CycleTimeSync1")?,
+                    factor: factor("CycleTimeSync1"),
+                    shift_ns: shift("ShiftTimeSync1"),
+                },
+            },
             pdo_line: mode.all("Sm").find_map(|channel| channel.first("Pdo")).map(Element::line),
         });
     }

@@ -76,7 +76,7 @@ fn a_drive_from_an_esi_file_has_the_same_eeprom_as_the_same_drive_in_toml() {
         second.sync_managers.iter().map(|one| (one.usage, one.length)).collect::<Vec<_>>(),
         [(1, 128), (2, 128), (3, 8), (4, 12)]
     );
-    assert_eq!(second.clock[1].activate, 0x0300);
+    assert_eq!(second.clock[1].pulses.activation, 0x0300);
 }
 
 #[test]
