@@ -227,10 +227,8 @@ pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; C
 /// Decodes the result of [`cycle_bytes`].
 pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotState>) {
     let mut words = [0; ROBOT_AT / 8];
-    for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-        let mut whole = [0; 8];
-        whole.copy_from_slice(place);
-        *word = u64::from_ne_bytes(whole);
+    for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*place);
     }
 
     let [cycle, release_ns, dt_ns, reference_ns, frame, devices] = words;

@@ -28,31 +28,19 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
     for device in &layout.devices {
         let first_value = (values.len() / VALUE_BYTES) as u32;
         for value in device.output_values.iter().chain(&device.input_values) {
-            put(
-                &mut values,
-                &[u32::from(value.index) | u32::from(value.entry) << 16, value.bits.into()],
-            );
-            put(&mut values, &[value.bit_at as u32, 0]);
+            let object = u32::from(value.index) | u32::from(value.entry) << 16;
+            put(&mut values, &[object, value.bits.into(), value.bit_at as u32, 0]);
             values.extend_from_slice(&name_bytes::<VALUE_NAME_BYTES>(&value.name));
         }
 
         devices.extend_from_slice(&name_bytes::<NAME_BYTES>(&device.name));
-        let kind = device.kind as u32;
-        put(
-            &mut devices,
-            &[kind, device.alias.into(), device.vendor, device.product, device.revision],
-        );
-
+        put(&mut devices, &[device.kind as u32, device.alias.into()]);
+        put(&mut devices, &[device.vendor, device.product, device.revision]);
         put(&mut devices, &[device.outputs.start as u32, device.outputs.len() as u32]);
         put(&mut devices, &[device.inputs.start as u32, device.inputs.len() as u32, first_value]);
-        put(
-            &mut devices,
-            &[
-                device.output_values.len() as u32,
-                device.input_values.len() as u32,
-                device.increments,
-            ],
-        );
+        let counts = [&device.output_values, &device.input_values].map(|all| all.len() as u32);
+        put(&mut devices, &counts);
+        put(&mut devices, &[device.increments]);
         put(&mut devices, &device.travel.map(i32::cast_unsigned));
         devices.resize(devices.len().next_multiple_of(DEVICE_BYTES), 0);
     }

@@ -6,6 +6,7 @@
 //! start concurrently gets the name.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -83,7 +84,11 @@ fn file_of(name: &str) -> String {
     format!("{name}{SUFFIX}")
 }
 
-fn at(what: &'static str, directory: &RuntimeDir, file: &str) -> impl Fn(Errno) -> ControlError {
+fn at<E: Into<io::Error>>(
+    what: &'static str,
+    directory: &RuntimeDir,
+    file: &str,
+) -> impl Fn(E) -> ControlError {
     let path = directory.path().join(file);
     move |why| ControlError::System { what, path: path.clone(), source: why.into() }
 }
@@ -225,11 +230,8 @@ pub(super) fn connect_to_bus(name: &str) -> Result<(OwnedFd, Peer), ControlError
         };
         match connected {
             Ok(socket) => {
-                let peer = Peer::of(&socket).map_err(|source| ControlError::System {
-                    what: "identify the process at the other end of",
-                    path: directory.path().join(&file),
-                    source,
-                })?;
+                let what = "identify the process at the other end of";
+                let peer = Peer::of(&socket).map_err(at(what, &directory, &file))?;
                 if !peer.is_own_or_root() {
                     let path = directory.path().join(&file);
                     return Err(ControlError::ForeignBus { path, uid: peer.uid });
