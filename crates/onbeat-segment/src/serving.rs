@@ -59,20 +59,12 @@ pub struct ServeOptions<'b, W: Write> {
     pub capture: Option<&'b mut Pcap<W>>,
     /// Commands to execute between two frames.
     pub commands: Option<CommandQueue>,
-    /// Queue of fault log entries; entries lost because it is full are counted in
-    /// [`ServeReport::unlogged`].
+    /// Queue of fault log entries; [`serve`] returns how many were lost because it was full.
     pub log: Option<SyncSender<FaultLogEntry>>,
 }
 
-/// Report of [`serve`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServeReport {
-    /// Fault log entries lost because the queue was full.
-    pub unlogged: u64,
-}
-
 /// Carries frames between network interfaces and a segment until `stop` is set: one interface, or
-/// both ends of a ring.
+/// both ends of a ring. Returns how many fault log entries were lost because their queue was full.
 ///
 /// # Errors
 /// [`CarrierError::System`] when an interface can no longer be read, or the capture cannot be
@@ -83,10 +75,10 @@ pub fn serve<W: Write>(
     link: &mut Link,
     mut options: ServeOptions<'_, W>,
     stop: &AtomicBool,
-) -> Result<ServeReport, CarrierError> {
+) -> Result<u64, CarrierError> {
     let clock = Monotonic;
     let mut buffer = [0; ROOM];
-    let mut served = ServeReport::default();
+    let mut unlogged = 0;
     let mut turn = 0;
     let mut links = [true; 2];
     while !stop.load(Ordering::Relaxed) {
@@ -116,12 +108,11 @@ pub fn serve<W: Write>(
             commands.execute_pending(link, clock.now());
         }
         if let Some(log) = &options.log {
-            served.unlogged +=
-                link.drain_log().filter(|line| log.try_send(*line).is_err()).count() as u64;
+            unlogged += link.drain_log().filter(|line| log.try_send(*line).is_err()).count() as u64;
         }
     }
 
-    Ok(served)
+    Ok(unlogged)
 }
 
 /// Opens and closes the ends of a ring as their interfaces gain and lose their links: a frame that

@@ -96,16 +96,14 @@ fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
     let ended = capture.map_or(Ok(()), Pcap::end);
     place.remove();
     let written = report.end();
-    let served = served?;
+    let unlogged = served?;
     let none = Path::new("");
     ended.map_err(Common::file("write", options.pcap.as_deref().unwrap_or(none)))?;
     written.map_err(Common::file("write", options.log.as_deref().unwrap_or(none)))?;
 
-    if served.unlogged > 0 {
-        let sentence = format!(
-            "{} faults took place and are not in the fault log (buffer full)",
-            served.unlogged
-        );
+    if unlogged > 0 {
+        let sentence =
+            format!("{unlogged} faults took place and are not in the fault log (buffer full)");
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
 
