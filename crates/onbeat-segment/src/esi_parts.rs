@@ -133,11 +133,6 @@ fn area(esi: &EsiDevice, direction: usize, without_value: &BTreeSet<u32>) -> Pro
     ProcessDataArea { areas: areas.collect(), rules, most_values }
 }
 
-/// Returns an entry as a mapping object has it.
-fn mapping_word(entry: &PdoEntry) -> u32 {
-    u32::from(entry.index) << 16 | u32::from(entry.subindex) << 8 | u32::from(entry.bits)
-}
-
 /// Adds the objects of the dictionary, and missing ones that PDOs map; without a dictionary also
 /// those of start-up values. Objects of the model are kept. Returns the mapped entries for which the
 /// device has no value.
@@ -175,7 +170,7 @@ fn add_objects(
                     true
                 };
                 if !has_value {
-                    without_value.insert(mapping_word(entry));
+                    without_value.insert(entry.mapping());
                 }
             }
         }
@@ -244,7 +239,7 @@ fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
             let free = !pdo.fixed && esi.coe & details::PDO_CONFIGURATION != 0;
             let right = if free { right(details::PDO_CONFIGURATION) } else { access::READ };
             let room = if free { CONFIGURABLE_ENTRIES } else { 0 }.max(pdo.entries.len());
-            let values: Vec<u32> = pdo.entries.iter().map(mapping_word).collect();
+            let values: Vec<u32> = pdo.entries.iter().map(PdoEntry::mapping).collect();
             objects.list((pdo.index, &pdo.name), ("Entry", DataType::U32, right), &values, room);
         }
 
@@ -273,7 +268,7 @@ fn add_assignment(
 
 fn io(esi: &EsiDevice, objects: &Dictionary, without_value: &BTreeSet<u32>, loop_back: bool) -> Io {
     let [outputs, inputs] = esi.pdos.each_ref().map(|pdos| {
-        let with_value = values(pdos).filter(|entry| !without_value.contains(&mapping_word(entry)));
+        let with_value = values(pdos).filter(|entry| !without_value.contains(&entry.mapping()));
         let found = with_value.filter_map(|entry| objects.unsorted(entry.index, entry.subindex));
         found.map(|entry| (entry.slot, entry.kind.bytes())).collect()
     });

@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 
 use super::{DescriptionError, TypeTable};
 use crate::coe::{DataType, details};
-use crate::esi::{EsiDevice, Pdo, PdoEntry, SyncManagerEntry};
+use crate::esi::{EsiDevice, MOST_SYNC_MANAGERS, Pdo, PdoEntry, SyncManagerEntry};
 use crate::setup::ObjectValue;
 
 /// PDO assignment object of SyncManager 0.
 const ASSIGNMENT: u16 = 0x1c10;
-/// Most SyncManagers of a device.
-const MOST_SYNC_MANAGERS: u16 = 16;
 /// Start of the process data memory of a controller, after its registers.
 const MEMORY_START: u16 = 0x1000;
 
@@ -224,6 +222,12 @@ fn assigning(wanted: &Assignment, default: &Assignment) -> Vec<ObjectValue> {
     values
 }
 
+/// Returns the number of the SyncManager whose PDO assignment object has this index.
+fn channel_of(index: u16) -> Option<u8> {
+    let number = u8::try_from(index.checked_sub(ASSIGNMENT)?).ok()?;
+    (usize::from(number) < MOST_SYNC_MANAGERS).then_some(number)
+}
+
 /// Applies start-up values that change the assignment or the mapping of PDOs, as the device does.
 pub(super) fn apply(
     name: &str,
@@ -232,12 +236,11 @@ pub(super) fn apply(
     startup: &[ObjectValue],
 ) -> Result<Assignment, DescriptionError> {
     let refusal = Refusal(name);
-    let is_assignment = |index| (ASSIGNMENT..ASSIGNMENT + MOST_SYNC_MANAGERS).contains(&index);
     let is_pdo = |index| esi.pdos.iter().flatten().any(|pdo| pdo.index == index);
     let mut objects: BTreeMap<u16, BTreeMap<u8, u32>> = BTreeMap::new();
     for value in startup {
         let width = match value.index {
-            index if is_assignment(index) => 2,
+            index if channel_of(index).is_some() => 2,
             index if is_pdo(index) => 4,
             _ => continue,
         };
@@ -248,13 +251,13 @@ pub(super) fn apply(
         }
     }
 
-    for (index, entries) in objects.iter().filter(|(index, _)| !is_assignment(**index)) {
+    for (index, entries) in objects.iter().filter(|(index, _)| channel_of(**index).is_none()) {
         remap(&refusal, esi, &mut assignment, *index, entries)?;
     }
 
     let mapped = assignment.clone();
-    for (index, entries) in objects.iter().filter(|(index, _)| is_assignment(**index)) {
-        let number = (index - ASSIGNMENT) as u8;
+    for (index, entries) in &objects {
+        let Some(number) = channel_of(*index) else { continue };
         for pdos in &mut assignment.0 {
             pdos.retain(|(other, _)| *other != number);
         }
@@ -282,22 +285,15 @@ fn find(esi: &EsiDevice, mapped: &Assignment, index: u16) -> Option<(usize, Pdo)
 
 /// Returns the entries of an assignment or a PDO before start-up values.
 fn present(assignment: &Assignment, esi: &EsiDevice, index: u16) -> BTreeMap<u8, u32> {
-    let numbers: Vec<u32> =
-        match index.checked_sub(ASSIGNMENT).filter(|at| *at < MOST_SYNC_MANAGERS) {
-            Some(number) => {
-                let all = assignment.0.iter().flatten();
-                let of = all.filter(|(other, _)| u16::from(*other) == number);
-                of.flat_map(|(_, pdos)| pdos).map(|pdo| u32::from(pdo.index)).collect()
-            }
-            None => find(esi, assignment, index).map_or_else(Vec::new, |(_, pdo)| {
-                let entry = |entry: &PdoEntry| {
-                    u32::from(entry.index) << 16
-                        | u32::from(entry.subindex) << 8
-                        | u32::from(entry.bits)
-                };
-                pdo.entries.iter().map(entry).collect()
-            }),
-        };
+    let numbers: Vec<u32> = match channel_of(index) {
+        Some(number) => {
+            let of = assignment.0.iter().flatten().filter(|(other, _)| *other == number);
+            of.flat_map(|(_, pdos)| pdos).map(|pdo| u32::from(pdo.index)).collect()
+        }
+        None => find(esi, assignment, index).map_or_else(Vec::new, |(_, pdo)| {
+            pdo.entries.iter().map(PdoEntry::mapping).collect()
+        }),
+    };
     let entries = (1..=254).zip(numbers.iter().copied());
     std::iter::once((0, numbers.len() as u32)).chain(entries).collect()
 }

@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Account;
 use super::commands::{RegisterCommand, StartupCommand, registers, startup};
-use crate::esi::EsiError;
 use crate::esi::element::Element;
+use crate::esi::{EsiError, MOST_SYNC_MANAGERS};
 use crate::registers::{
     AL_CONTROL, AL_STATUS_CODE, SYNC_CYCLE, SYNC_MANAGER, SYNC_UNIT, WATCHDOG_DIVIDER,
     WATCHDOG_TIME,
 };
 
-/// Most SyncManagers of a controller.
-const MOST_SYNC_MANAGERS: usize = 16;
 /// Most bits of process data of a device in one area: 64 KiB, all that a controller addresses.
 const MOST_BITS: u32 = 1 << 19;
 /// Register of the station alias, which identifies the first device of a hot connect group.
@@ -239,9 +237,8 @@ impl NetworkDevice {
         let areas = [(0, "Send", 0x26, "MBoxOut"), (1, "Recv", 0x22, "MBoxIn")];
         for (number, word, control, usage) in areas {
             let Some((start, length)) = area(mailbox, word)? else { continue };
-            while self.sync_managers.len() <= number {
-                self.sync_managers.push(NetworkSyncManager::default());
-            }
+            let count = self.sync_managers.len().max(number + 1);
+            self.sync_managers.resize(count, NetworkSyncManager::default());
             let channel = &mut self.sync_managers[number];
             let control = if channel.control == 0 { control } else { channel.control };
             *channel = NetworkSyncManager {
@@ -473,9 +470,7 @@ fn sync_managers(
 ) -> Result<Vec<NetworkSyncManager>, EsiError> {
     let mut channels: Vec<NetworkSyncManager> = Vec::new();
     let mut at = |number: usize, channel: NetworkSyncManager| {
-        while channels.len() <= number {
-            channels.push(NetworkSyncManager::default());
-        }
+        channels.resize(channels.len().max(number + 1), NetworkSyncManager::default());
         channels[number] = channel;
     };
     for command in registers {

@@ -13,7 +13,7 @@ use crate::coe::{DataType, details};
 use crate::setup::{Sync0, Sync1};
 
 /// Most SyncManagers of a controller (ETG.1000.4).
-const MOST_SYNC_MANAGERS: usize = 16;
+pub(crate) const MOST_SYNC_MANAGERS: usize = 16;
 /// Valid mailbox sizes, in bytes.
 const MAILBOX: std::ops::RangeInclusive<u32> = 32..=1486;
 /// Most entries of all PDOs of one direction of a device or module.
@@ -120,6 +120,14 @@ impl Pdo {
     #[must_use]
     pub fn excludes(&self, other: &Self) -> bool {
         self.excludes.contains(&other.index) || other.excludes.contains(&self.index)
+    }
+}
+
+impl PdoEntry {
+    /// Returns the entry as a mapping object has it: index, subindex, length.
+    #[must_use]
+    pub fn mapping(&self) -> u32 {
+        u32::from(self.index) << 16 | u32::from(self.subindex) << 8 | u32::from(self.bits)
     }
 }
 

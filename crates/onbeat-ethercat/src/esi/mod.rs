@@ -30,6 +30,7 @@ use element::{Element, LineEnds};
 
 pub use behaviour::values;
 pub use commands::{InitCommand, Transition};
+pub(crate) use device::MOST_SYNC_MANAGERS;
 pub use device::{EsiDevice, Pdo, PdoEntry};
 pub use eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 pub use modules::EsiSlot;
