@@ -1,7 +1,6 @@
 //! Identification of a process that is safe against reuse of its id.
 
-use std::fs;
-
+use onbeat_host::process::Stat;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
@@ -19,7 +18,7 @@ impl Process {
     /// Returns the calling process.
     pub(super) fn this() -> Self {
         let pid = getpid().as_raw_nonzero().get();
-        Self::new(pid, start_ticks(pid).unwrap_or(0))
+        Self::new(pid, Stat::read(pid).map_or(0, |stat| stat.start_ticks))
     }
 
     fn new(pid: i32, start_ticks: u64) -> Self {
@@ -42,10 +41,10 @@ impl Process {
     /// Returns whether this process still runs. A zombie does not.
     pub(super) fn is_alive(self) -> bool {
         let pid = self.pid().cast_signed();
-        match fs::read_to_string(format!("/proc/{pid}/stat")) {
-            Ok(stat) => start_of(&stat) == Some(self.0 >> PID_BITS),
+        match Stat::read(pid) {
+            Some(stat) => !stat.is_dead() && stat.start_ticks == self.0 >> PID_BITS,
             // Processes of others may be hidden (`hidepid`); then only the id is checked.
-            Err(_) => {
+            None => {
                 Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
             }
         }
@@ -60,18 +59,6 @@ impl Process {
     pub(super) fn described(writer: Option<Self>) -> (u32, String) {
         writer.map_or((0, String::new()), |it| (it.pid(), it.name()))
     }
-}
-
-fn start_ticks(pid: i32) -> Option<u64> {
-    start_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Returns the start time in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` if the
-/// process has ended.
-fn start_of(stat: &str) -> Option<u64> {
-    // The name may hold spaces and parentheses: fields are counted after the last parenthesis.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    if matches!(*fields.first()?, "Z" | "X" | "x") { None } else { fields.get(19)?.parse().ok() }
 }
 
 #[cfg(test)]
@@ -89,7 +76,7 @@ mod tests {
         );
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
-        let other = Process::new(pid, start_ticks(pid).unwrap_or(1));
+        let other = Process::new(pid, Stat::read(pid).map_or(1, |stat| stat.start_ticks));
         child.wait().unwrap();
 
         assert!(!other.is_alive());
