@@ -285,11 +285,7 @@ impl Link {
             return;
         }
 
-        let Some(position) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX)
-        else {
-            self.counts.no_room += 1;
-            return;
-        };
+        let Some(position) = self.free_place() else { return };
         if frame.len() > LONGEST_FRAME {
             self.counts.lost += 1;
             return;
@@ -330,6 +326,13 @@ impl Link {
         }
     }
 
+    /// Returns a free place for a frame; without one, the frame is counted as lost.
+    fn free_place(&mut self) -> Option<usize> {
+        let place = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX);
+        self.counts.no_room += u64::from(place.is_none());
+        place
+    }
+
     /// Makes held frames arrive after the frame that was just sent.
     fn release_held(&mut self, arrives_ns: u64) {
         for other in &mut self.frames {
@@ -354,15 +357,8 @@ impl Link {
     }
 
     fn duplicate(&mut self, position: usize) {
-        let Some(free) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX) else {
-            self.counts.no_room += 1;
-            return;
-        };
-        let [from, to] = match self.frames.get_disjoint_mut([position, free]) {
-            Ok(pair) => pair,
-            Err(_) => return,
-        };
-
+        let Some(free) = self.free_place() else { return };
+        let Ok([from, to]) = self.frames.get_disjoint_mut([position, free]) else { return };
         to.bytes[..from.length].copy_from_slice(&from.bytes[..from.length]);
         to.length = from.length;
         to.nic = from.nic;

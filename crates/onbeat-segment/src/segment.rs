@@ -5,6 +5,7 @@ use onbeat_ethercat::ring::Nic;
 use onbeat_rt::time::Instant;
 
 use super::cable_positions::{CableEnd, SimulatedCable};
+use super::coe::ObjectEntry;
 use super::datagram_exchange::{
     DatagramExchange, FmmuMapping, MOST_DATA, StationTable, rebuild_mappings,
 };
@@ -420,15 +421,12 @@ impl Segment {
     pub fn set_value(&mut self, device: usize, index: u16, entry: u8, value: &[u8]) -> bool {
         let Some(device) = self.devices.get_mut(device) else { return false };
         let objects = &mut device.firmware.objects;
-        let Some((slot, bytes)) =
-            objects.lookup(index, entry).ok().map(|entry| (entry.slot, entry.kind.bytes()))
-        else {
+        let Ok(&ObjectEntry { slot, kind, .. }) = objects.lookup(index, entry) else {
             return false;
         };
-
-        let target = objects.raw_mut(slot, bytes);
+        let target = objects.raw_mut(slot, kind.bytes());
         target.fill(0);
-        let given = value.len().min(bytes);
+        let given = value.len().min(target.len());
         target[..given].copy_from_slice(&value[..given]);
         device.firmware.pins_changed(&mut device.esc);
         true
