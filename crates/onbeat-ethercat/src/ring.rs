@@ -145,8 +145,8 @@ impl RingMerge {
     /// Records a frame that is sent; returns the frames for the first interface and for the second.
     pub fn send(&mut self, frame: &[u8], now: Instant) -> [&[u8]; 2] {
         let length = frame.len().min(LONGEST);
-        self.forget_oldest();
         let one = &mut self.frames[self.next];
+        one.drop_replies();
         let number = self.next;
         self.next = (self.next + 1) % MOST;
         one.sent[..length].copy_from_slice(&frame[..length]);
@@ -172,11 +172,6 @@ impl RingMerge {
         self.outgoing[1][MARK.0] ^= MARK.1;
         let [first, second] = &self.outgoing;
         [&first[..length], &second[..length]]
-    }
-
-    /// Frees the memory that is used next.
-    fn forget_oldest(&mut self) {
-        self.frames[self.next].drop_replies();
     }
 
     /// Sends a frame without a whole reply once more, by `send`, when its parts have had the time to

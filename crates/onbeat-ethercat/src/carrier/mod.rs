@@ -17,7 +17,7 @@ pub use interface::Interface;
 pub use link_watch::Trouble;
 pub(crate) use link_watch::{LinkWatcher, PacketSocket};
 pub(crate) use packet_ring::PacketRing;
-pub use private_cable::{private_cable, private_cable_by};
+pub use private_cable::private_cable;
 pub use wire_method::{UnknownWire, WireMethod};
 pub(crate) use xdp::XdpSocket;
 pub use xdp::{AttachMode, XdpError};

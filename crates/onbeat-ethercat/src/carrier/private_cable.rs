@@ -18,20 +18,13 @@ const ENDS: [&str; 2] = ["bus", "devices"];
 const POLL_EVERY: Duration = Duration::from_millis(2);
 const MOST_POLLS: u32 = 500;
 
-/// Creates a private cable. Returns the end of the MainDevice and the end of the devices.
+/// Creates a private cable. Returns the end of the MainDevice, prepared for a method, and the end of
+/// the devices.
 ///
 /// # Errors
 /// [`CarrierError`] without CAP_SYS_ADMIN, without `ip` of iproute2, or when the kernel has no
 /// veth.
-pub fn private_cable() -> Result<(Interface, Interface), CarrierError> {
-    private_cable_by(WireMethod::Ring)
-}
-
-/// Creates a private cable whose first end, that of the MainDevice, is prepared for a method.
-///
-/// # Errors
-/// As [`private_cable`].
-pub fn private_cable_by(method: WireMethod) -> Result<(Interface, Interface), CarrierError> {
+pub fn private_cable(method: WireMethod) -> Result<(Interface, Interface), CarrierError> {
     // A network namespace belongs to a thread. This thread ends when the sockets are open; other
     // threads keep their namespace.
     let thread = thread::Builder::new()

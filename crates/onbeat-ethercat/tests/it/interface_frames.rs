@@ -1,7 +1,7 @@
 //! Frames through a network interface: complete, in order, up to the capacity of the memory shared
 //! with the kernel.
 
-use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable_by};
+use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable};
 use onbeat_ethercat::wire::{Packets, Wire};
 use onbeat_rt::time::SECOND_NS;
 
@@ -19,7 +19,7 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
 
 /// Creates both ends of a cable, or prints why it cannot.
 fn cable_by(method: WireMethod) -> Option<(Packets, Interface)> {
-    let (bus, devices) = match private_cable_by(method) {
+    let (bus, devices) = match private_cable(method) {
         Ok((bus, devices)) => (Packets::new(bus), devices),
         Err(why) => {
             println!("skipped: {why}");

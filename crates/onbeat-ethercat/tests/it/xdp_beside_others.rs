@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable_by};
+use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable};
 use onbeat_ethercat::wire::{Packets, Wire};
 use onbeat_rt::time::{Instant, SECOND_NS};
 
@@ -142,7 +142,7 @@ fn a_second_program_is_refused_with_a_reason_and_the_ring_is_used() {
 
 #[test]
 fn busy_polling_without_a_queue_to_poll_is_refused_with_a_reason_and_af_xdp_is_used() {
-    let (bus, devices) = match private_cable_by(WireMethod::BusyPoll) {
+    let (bus, devices) = match private_cable(WireMethod::BusyPoll) {
         Ok(ends) => ends,
         Err(why) => return println!("skipped: {why}"),
     };
@@ -222,7 +222,7 @@ fn kill_9_leaves_no_program_attached() {
 
 #[test]
 fn a_frame_is_stamped_by_the_program_when_it_arrives() {
-    let (bus, devices) = match private_cable_by(WireMethod::Xdp) {
+    let (bus, devices) = match private_cable(WireMethod::Xdp) {
         Ok(ends) => ends,
         Err(why) => return println!("skipped: {why}"),
     };

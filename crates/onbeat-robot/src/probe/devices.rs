@@ -13,7 +13,7 @@ use onbeat_rt::{Clock, Instant};
 use crate::bus::BusError;
 use onbeat::probe::description::ProbeError;
 use onbeat::thread::{ThreadRequest, stay_off_cpu};
-use onbeat_ethercat::carrier::{CarrierError, Interface, WireMethod, private_cable_by};
+use onbeat_ethercat::carrier::{CarrierError, Interface, WireMethod, private_cable};
 use onbeat_segment::{Link, Nic};
 
 /// Real-time priority of the devices' thread: below that of a loop, above that of a load.
@@ -119,7 +119,7 @@ fn connect(cable: WireKind) -> Result<((Interface, Interface), String), ProbeErr
         return Ok((Interface::pair().map_err(wire)?, over_a_socket.to_owned()));
     }
 
-    match private_cable_by(cable.method()) {
+    match private_cable(cable.method()) {
         Ok(ends) => {
             let over = ends.0.words();
             let words = "frames passed two network interfaces (veth) in a private namespace";
