@@ -191,17 +191,8 @@ fn pdos<'w>(
         let [low, high] = listing.index.to_le_bytes();
         let [flags_low, flags_high] = listing.flags.to_le_bytes();
         let name = writer.string(&pdo.name);
-        bytes.extend_from_slice(&[
-            low,
-            high,
-            count,
-            listing.channel,
-            0,
-            name,
-            flags_low,
-            flags_high,
-        ]);
-
+        let head = [low, high, count, listing.channel, 0, name, flags_low, flags_high];
+        bytes.extend_from_slice(&head);
         for entry in &entries[1..=usize::from(count)] {
             bytes.extend_from_slice(&pdo_entry(writer, objects, objects.u32(entry.slot)));
         }

@@ -66,7 +66,7 @@ const MOST_NOTES: usize = 8;
 /// assert_eq!(description.segment.name, "humanoid");
 /// # Ok::<(), onbeat_ethercat::description::DescriptionError>(())
 /// ```
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// `[segment]`.
@@ -292,16 +292,8 @@ impl Description {
         let name = Path::new(file)
             .file_stem()
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        let mut description = Self {
-            delay_ns: None,
-            segment: SegmentTable { name, ..SegmentTable::default() },
-            esi_devices: BTreeMap::new(),
-            types: BTreeMap::new(),
-            devices: Vec::new(),
-            faults: Vec::new(),
-            _robot: IgnoredAny,
-            _joints: IgnoredAny,
-        };
+        let segment = SegmentTable { name, ..SegmentTable::default() };
+        let mut description = Self { segment, ..Self::default() };
 
         let mut orders: BTreeMap<String, usize> = BTreeMap::new();
         for (position, device) in found.into_iter().enumerate() {

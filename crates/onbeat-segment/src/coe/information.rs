@@ -77,14 +77,8 @@ impl ObjectList {
         self.words.push(kind);
         match kind {
             0 => {
-                let lists = [
-                    with(0).count(),
-                    with(access::OUTPUT).count(),
-                    with(access::INPUT).count(),
-                    0,
-                    0,
-                ];
-                self.words.extend(lists.map(|length| length as u16));
+                let count = |right| with(right).count() as u16;
+                self.words.extend([count(0), count(access::OUTPUT), count(access::INPUT), 0, 0]);
             }
             1 => self.words.extend(with(0)),
             2 => self.words.extend(with(access::OUTPUT)),

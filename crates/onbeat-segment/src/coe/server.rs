@@ -160,9 +160,9 @@ impl SdoServer {
     ) -> Result<SdoOutcome, u32> {
         let index = u16::from_le_bytes([head[1], head[2]]);
         let subindex = head[3];
-        let complete = head[0] & 0x10 != 0;
+        let complete_flag = head[0] & 0x10;
         self.buffer.clear();
-        if complete {
+        if complete_flag != 0 {
             self.gather(objects, state, index, subindex)?;
         } else {
             let entry = objects.lookup(index, subindex)?;
@@ -170,16 +170,10 @@ impl SdoServer {
             self.buffer.extend_from_slice(objects.bytes(entry));
         }
 
-        let complete_flag = head[0] & 0x10;
         let size = self.buffer.len();
         if size <= 4 && size > 0 {
-            begin(
-                reply,
-                SDO_RESPONSE,
-                UPLOAD << 5 | complete_flag | (4 - size as u8) << 2 | 0x03,
-                index,
-                subindex,
-            );
+            let command = UPLOAD << 5 | complete_flag | (4 - size as u8) << 2 | 0x03;
+            begin(reply, SDO_RESPONSE, command, index, subindex);
             reply.extend_from_slice(&self.buffer);
             reply.resize(10, 0);
         } else {

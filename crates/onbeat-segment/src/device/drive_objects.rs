@@ -137,19 +137,12 @@ fn add_pairs(
 
 /// Adds objects that MainDevices expect and that have no effect here.
 fn add_passive_objects(objects: &mut Dictionary, turn: u32) {
-    objects.value(
-        0x6502,
-        "Supported drive modes",
-        EntryFormat::new(DataType::U32, access::READ),
-        &mode::SUPPORTED.to_le_bytes(),
-    );
-    objects.value(0x60fd, "Digital inputs", EntryFormat::new(DataType::U32, INPUT), &[]);
-    objects.value(
-        0x609a,
-        "Homing acceleration",
-        EntryFormat::new(DataType::U32, access::BOTH),
-        &(10 * turn).to_le_bytes(),
-    );
+    let mut add = |index, name, access, value: u32| {
+        objects.value(index, name, EntryFormat::new(DataType::U32, access), &value.to_le_bytes());
+    };
+    add(0x6502, "Supported drive modes", access::READ, mode::SUPPORTED);
+    add(0x60fd, "Digital inputs", INPUT, 0);
+    add(0x609a, "Homing acceleration", BOTH, 10 * turn);
     objects.object(0x60c2, "Interpolation time period");
     objects.entry("Entries", DataType::U8, access::READ, &[2]);
     objects.entry("Value", DataType::U8, access::BOTH, &[1]);

@@ -157,16 +157,8 @@ impl Esc {
         let ports = if self.ports > 2 { (1u16 << (2 * self.ports)) - 1 } else { 0x0f };
         let features: u16 = if self.has_clock { 0x01fc } else { 0x00f0 };
         let channels = CHANNELS as u8;
-        self.memory[DEVICE..DEVICE + 8].copy_from_slice(&[
-            0x11,
-            0,
-            0,
-            0,
-            channels,
-            channels,
-            8,
-            ports as u8,
-        ]);
+        let device = [0x11, 0, 0, 0, channels, channels, 8, ports as u8];
+        self.memory[DEVICE..DEVICE + 8].copy_from_slice(&device);
         self.put_word(DEVICE + 8, features);
 
         self.put_word(WATCHDOG_DIVIDER, 2498);
