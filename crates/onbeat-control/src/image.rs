@@ -20,7 +20,7 @@ use super::area;
 use super::device_table;
 use super::error::ControlError;
 use super::joint::{self, Joint};
-use super::lock::{ImageGuard, ImageLock, LockProtocol};
+use super::lock::{ImageGuard, ImageLock};
 use super::map::{self, Map, SharedMemory};
 use super::settings::ImageSettings;
 use super::sharing::Sharing;
@@ -58,14 +58,6 @@ pub(super) fn lock_of(name: &str) -> String {
     format!("onbeat-lock:{name}")
 }
 
-const fn protocol_of(sharing: Sharing) -> Option<LockProtocol> {
-    match sharing {
-        Sharing::WaitFree => None,
-        Sharing::Pi => Some(LockProtocol::Priority),
-        Sharing::Plain => Some(LockProtocol::Nothing),
-    }
-}
-
 impl MappedImage {
     /// Creates and fills an image; returns the descriptor for clients too.
     pub(super) fn create(
@@ -78,8 +70,8 @@ impl MappedImage {
         let file = area::create(offsets.total, &memory_of(name));
         let file = file.map_err(system("find memory for the", name))?;
         let map = Map::new(&file, offsets.total).map_err(system("map the", name))?;
-        let lock = |protocol| ImageLock::create(protocol, &lock_of(name));
-        let lock = protocol_of(settings.sharing).map(lock).transpose();
+        let lock = || ImageLock::create(settings.sharing, &lock_of(name));
+        let lock = (settings.sharing != Sharing::WaitFree).then(lock).transpose();
         let lock = lock.map_err(system("make the lock of the", name))?;
         let name = name.to_owned();
         let shared = Self { name, size, offsets, sharing: settings.sharing, lock, map };
@@ -164,11 +156,11 @@ impl MappedImage {
 
         let sharing = Sharing::from_number(number(&header.sharing));
         let sharing = sharing.ok_or_else(|| spoilt("its kind of sharing is unknown"))?;
-        let opened = |protocol| {
+        let opened = || {
             let memory = lock.ok_or_else(|| spoilt("its lock is missing"))?;
-            ImageLock::open(memory, protocol).map_err(system("map the lock of the", name))
+            ImageLock::open(memory, sharing).map_err(system("map the lock of the", name))
         };
-        let lock = protocol_of(sharing).map(opened).transpose()?;
+        let lock = (sharing != Sharing::WaitFree).then(opened).transpose()?;
 
         Ok(Self { name: name.to_owned(), size, offsets, sharing, lock, map })
     }

@@ -18,6 +18,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::area;
 use super::map::{Map, SharedMemory};
+use super::sharing::Sharing;
 
 /// Flag of the word: a thread waits in the kernel.
 const WAITERS: u32 = 1 << 31;
@@ -37,20 +38,12 @@ struct LockWords {
 // SAFETY: `repr(C)`, atomics only.
 unsafe impl SharedMemory for LockWords {}
 
-/// How the kernel treats a waiting thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LockProtocol {
-    /// It passes the waiter's priority to the holder.
-    Priority,
-    /// It does nothing.
-    Nothing,
-}
-
 /// A lock of processes of one user.
 #[derive(Debug)]
 pub(super) struct ImageLock {
     map: Map,
-    protocol: LockProtocol,
+    /// With [`Sharing::Pi`], the kernel passes a waiter's priority to the holder.
+    sharing: Sharing,
     process: u32,
     /// For clients, in the bus process.
     pub(super) file: Option<File>,
@@ -92,20 +85,20 @@ fn is_dead(thread: u32) -> bool {
 
 impl ImageLock {
     /// Creates the lock, for the bus process.
-    pub(super) fn create(protocol: LockProtocol, purpose: &str) -> io::Result<Self> {
+    pub(super) fn create(sharing: Sharing, purpose: &str) -> io::Result<Self> {
         let file = area::create(BYTES, purpose)?;
         area::seal_length(&file)?;
         let map = Map::new(&file, BYTES)?;
-        Ok(Self { map, protocol, process: std::process::id(), file: Some(file) })
+        Ok(Self { map, sharing, process: std::process::id(), file: Some(file) })
     }
 
     /// Maps the lock of a bus.
-    pub(super) fn open(memory: OwnedFd, protocol: LockProtocol) -> io::Result<Self> {
+    pub(super) fn open(memory: OwnedFd, sharing: Sharing) -> io::Result<Self> {
         if area::fixed_length(&memory)? < BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lock is too short"));
         }
         let map = Map::new(&File::from(memory), BYTES)?;
-        Ok(Self { map, protocol, process: std::process::id(), file: None })
+        Ok(Self { map, sharing, process: std::process::id(), file: None })
     }
 
     #[allow(clippy::expect_used)] // The map has this length.
@@ -120,10 +113,10 @@ impl ImageLock {
         let word = &self.words().word;
         let is_free = word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
         let is_held = is_free
-            || match self.protocol {
+            || match self.sharing {
                 _ if wait.is_zero() => inherit(word, word.load(Ordering::Relaxed), me),
-                LockProtocol::Priority => wait_in_kernel(word, me, wait),
-                LockProtocol::Nothing => wait_for_word(word, me, wait),
+                Sharing::Pi => wait_in_kernel(word, me, wait),
+                _ => wait_for_word(word, me, wait),
             };
         is_held.then(|| {
             let before = self.words().holder.swap(self.process, Ordering::Relaxed);
@@ -137,19 +130,13 @@ impl Drop for ImageGuard<'_> {
     fn drop(&mut self) {
         let LockWords { word, holder } = self.lock.words();
         holder.store(0, Ordering::Relaxed);
-        match self.lock.protocol {
-            LockProtocol::Priority => {
-                if word.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed).is_err()
-                {
-                    // Refused if another process has written the word.
-                    let _ = futex::unlock_pi(word, futex::Flags::empty());
-                }
+        if self.lock.sharing == Sharing::Pi {
+            if word.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+                // Refused if another process has written the word.
+                let _ = futex::unlock_pi(word, futex::Flags::empty());
             }
-            LockProtocol::Nothing => {
-                if word.swap(0, Ordering::Release) & WAITERS != 0 {
-                    let _ = futex::wake(word, futex::Flags::empty(), 1);
-                }
-            }
+        } else if word.swap(0, Ordering::Release) & WAITERS != 0 {
+            let _ = futex::wake(word, futex::Flags::empty(), 1);
         }
     }
 }
@@ -228,7 +215,7 @@ fn wait_for_word(word: &AtomicU32, me: u32, wait: Duration) -> bool {
 mod tests {
     use super::*;
 
-    const BOTH: [LockProtocol; 2] = [LockProtocol::Priority, LockProtocol::Nothing];
+    const BOTH: [Sharing; 2] = [Sharing::Pi, Sharing::Plain];
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -257,8 +244,8 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time_holds_the_lock() {
-        for protocol in BOTH {
-            let lock = ImageLock::create(protocol, "test").unwrap();
+        for sharing in BOTH {
+            let lock = ImageLock::create(sharing, "test").unwrap();
             let inside = AtomicU32::new(0);
             let rounds = AtomicU32::new(0);
             std::thread::scope(|threads| {
@@ -273,34 +260,34 @@ mod tests {
                     });
                 }
             });
-            assert_eq!(rounds.into_inner(), 8_000, "{protocol:?}");
+            assert_eq!(rounds.into_inner(), 8_000, "{sharing:?}");
         }
     }
 
     #[test]
     fn a_held_lock_is_refused_after_the_wait_and_granted_when_it_is_released() {
-        for protocol in BOTH {
-            let lock = ImageLock::create(protocol, "test").unwrap();
+        for sharing in BOTH {
+            let lock = ImageLock::create(sharing, "test").unwrap();
             std::thread::scope(|threads| {
                 let held = lock.hold(PATIENCE).unwrap();
                 assert!(threads.spawn(|| lock.hold(Duration::ZERO).is_none()).join().unwrap());
                 let late = || lock.hold(Duration::from_millis(20)).is_none();
-                assert!(threads.spawn(late).join().unwrap(), "{protocol:?}");
+                assert!(threads.spawn(late).join().unwrap(), "{sharing:?}");
                 let waits = threads.spawn(|| lock.hold(PATIENCE).is_some());
                 drop(held);
-                assert!(waits.join().unwrap(), "{protocol:?}");
+                assert!(waits.join().unwrap(), "{sharing:?}");
             });
         }
     }
 
     #[test]
     fn a_lock_whose_holder_has_died_is_inherited_and_its_process_known() {
-        for protocol in BOTH {
-            let lock = ImageLock::create(protocol, "test").unwrap();
+        for sharing in BOTH {
+            let lock = ImageLock::create(sharing, "test").unwrap();
             let holds = || std::mem::forget(lock.hold(PATIENCE).unwrap());
             std::thread::scope(|threads| threads.spawn(holds).join().unwrap());
             let held = lock.hold(PATIENCE).unwrap();
-            assert_eq!(held.dead, Some(std::process::id()), "{protocol:?}");
+            assert_eq!(held.dead, Some(std::process::id()), "{sharing:?}");
             drop(held);
             assert_eq!(lock.hold(PATIENCE).unwrap().dead, None);
         }
@@ -308,8 +295,8 @@ mod tests {
 
     #[test]
     fn no_word_makes_the_bus_wait_longer_than_allowed() {
-        for protocol in BOTH {
-            let lock = ImageLock::create(protocol, "test").unwrap();
+        for sharing in BOTH {
+            let lock = ImageLock::create(sharing, "test").unwrap();
             let me = this_thread();
             for word in [1, me, me | WAITERS, 0xffff_ffff, HOLDER, WAITERS, 1 << 30, 12_345_678] {
                 lock.words().word.store(word, Ordering::Relaxed);
@@ -317,7 +304,7 @@ mod tests {
                 drop(lock.hold(Duration::from_millis(1)));
             }
             lock.words().word.store(0, Ordering::Relaxed);
-            assert!(lock.hold(PATIENCE).is_some(), "and it serves again, {protocol:?}");
+            assert!(lock.hold(PATIENCE).is_some(), "and it serves again, {sharing:?}");
         }
     }
 }
