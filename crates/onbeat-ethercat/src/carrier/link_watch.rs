@@ -11,19 +11,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use onbeat_rt::sys::Port;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::{CarrierError, Interface, PacketRing, Role, WireMethod, XdpSocket};
+use super::{CarrierError, Interface, PacketRing, Role, WireMethod, XdpSocket, when_free};
 
 /// Stack size of the thread: a process that locks its memory locks all of it.
 const STACK_BYTES: usize = 128 * 1024;
-/// How long a claim may outlive its owner.
-const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why an interface cannot send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,22 +238,11 @@ impl LinkMonitor {
         self.shared.trouble.store(trouble.map_or(0, |trouble| trouble as u32), Ordering::Relaxed);
     }
 
-    /// Opens and claims the interface. A claim that this process has just given up may be held for
-    /// a moment by a child that it has just started.
-    fn open_when_free(&self) -> Result<Interface, CarrierError> {
-        let since = Instant::now();
-        loop {
-            match Interface::open_as(&self.name, Role::MainDevice) {
-                Err(CarrierError::InUse { .. }) if since.elapsed() < FREE_WITHIN => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                opened => return opened,
-            }
-        }
-    }
-
     fn reopen(&mut self, index: u32) -> Result<(), CarrierError> {
-        let interface = self.open_when_free()?;
+        // A claim that this process has just given up may be held for a moment by a child that it
+        // has just started.
+        let open = || Interface::open_as(&self.name, Role::MainDevice);
+        let interface = when_free(open, |why| matches!(why, CarrierError::InUse { .. }))?;
         let opened = PacketSocket::new(interface.by(self.method));
         // It went up meanwhile: the netlink message of it follows, and it is reopened then.
         if opened.interface.was_down() {

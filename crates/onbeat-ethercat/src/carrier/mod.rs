@@ -23,6 +23,10 @@ pub(crate) use xdp::XdpSocket;
 pub use xdp::{AttachMode, XdpError};
 
 use std::io;
+use std::time::{Duration, Instant};
+
+/// How long what a process has just given up may be in use.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why frames cannot be carried.
 #[derive(Debug, thiserror::Error)]
@@ -72,4 +76,20 @@ pub enum CarrierError {
         /// Error of the system.
         source: io::Error,
     },
+}
+
+/// Repeats a step while what it needs was just given up and is still in use.
+fn when_free<T, E>(
+    mut step: impl FnMut() -> Result<T, E>,
+    is_in_use: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let since = Instant::now();
+    loop {
+        match step() {
+            Err(why) if is_in_use(&why) && since.elapsed() < FREE_WITHIN => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
 }

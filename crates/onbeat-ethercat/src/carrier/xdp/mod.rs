@@ -18,11 +18,6 @@ pub use program::AttachMode;
 pub(crate) use socket::XdpSocket;
 
 use std::io;
-use std::time::{Duration, Instant};
-
-/// How long program and queue of a closed socket may be in use: the kernel frees them in a worker,
-/// and a child that was just started holds copies of all descriptors until its execve.
-const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why frames of an interface do not pass through AF_XDP.
 #[derive(Debug, thiserror::Error)]
@@ -81,15 +76,8 @@ impl XdpError {
     }
 }
 
-/// Repeats a step while a program or a queue that was just closed is in use.
-fn when_free<T>(mut step: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
-    let since = Instant::now();
-    loop {
-        match step() {
-            Err(XdpError::Busy { .. }) if since.elapsed() < FREE_WITHIN => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            done => return done,
-        }
-    }
+/// Repeats a step while a program or a queue that was just closed is in use: the kernel frees them
+/// in a worker, and a child that was just started holds copies of all descriptors until its execve.
+fn when_free<T>(step: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
+    super::when_free(step, |why| matches!(why, XdpError::Busy { .. }))
 }
