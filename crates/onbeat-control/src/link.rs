@@ -131,8 +131,7 @@ impl Link {
     }
 
     /// Waits for a message, at most this long. An error if the bus has closed the connection.
-    #[allow(clippy::type_complexity)] // A message with its descriptors, if one came.
-    pub(super) fn receive(&self, timeout: Duration) -> Result<Option<(Message, Vec<OwnedFd>)>, ()> {
+    pub(super) fn receive(&self, timeout: Duration) -> Result<Option<MessageWithMemory>, ()> {
         let until = Instant::now().checked_add(timeout);
         loop {
             match socket::receive(&self.socket) {

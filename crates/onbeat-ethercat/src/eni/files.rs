@@ -58,20 +58,19 @@ impl DeviceFiles {
             Description::from_toml_with(devices, |_| Ok(types_text.clone().into_bytes()))
         };
         let left_out = network.left_out.clone();
-        let (mut devices, mut order) = devices_text(network, esi, (&names, &type_of), true);
+        let mut devices = devices_text(network, esi, (&names, &type_of), true);
         let mut description = described(&devices).map_err(inconsistent)?;
         if let Err(why @ DescriptionError::Group { .. }) = ResolvedDescription::new(&description) {
             // The other tool may connect groups as onbeat does not.
             network.left_out = left_out;
             network.leave_out(0, why.to_string());
-            (devices, order) = devices_text(network, esi, (&names, &type_of), false);
+            devices = devices_text(network, esi, (&names, &type_of), false);
             description = described(&devices).map_err(inconsistent)?;
         }
         let resolved = ResolvedDescription::new(&description).map_err(inconsistent)?;
-        let on_cable = resolved.order_on_cable();
-        if on_cable != order {
-            let place = on_cable.iter().zip(&order).position(|(one, other)| one != other);
-            let line = place.and_then(|place| network.devices.get(place)).map_or(0, |one| one.line);
+        let mut order = resolved.order_on_cable().into_iter().enumerate();
+        if let Some((place, _)) = order.find(|(place, position)| place != position) {
+            let line = network.devices.get(place).map_or(0, |one| one.line);
             let what = "the ports give another order of the devices than the file; the order of the ports counts"
                 .to_owned();
             network.leave_out(line, what);
@@ -162,13 +161,13 @@ fn unique_names(network: &NetworkInformation) -> Vec<String> {
     network.devices.iter().enumerate().map(name).collect()
 }
 
-/// Returns the device file, and the position in it of each device of the network.
+/// Returns the device file, with the devices in the order of the network.
 fn devices_text(
     network: &mut NetworkInformation,
     esi: &str,
     (types, type_of): (&[String], &[usize]),
     with_groups: bool,
-) -> (String, Vec<usize>) {
+) -> String {
     let mut text = String::from("[segment]\n");
     let name: String = network.name.chars().take(64).collect();
     let _ = writeln!(text, "name = {}", quoted(if name.is_empty() { "network" } else { &name }));
@@ -247,8 +246,7 @@ fn devices_text(
              # are in [[joints]] tables, which the ENI file does not have.\n[robot]\n",
         );
     }
-    let order = (0..network.devices.len()).collect();
-    (text, order)
+    text
 }
 
 /// Returns the hot connect group of each device, for groups that are identified by an alias or a device ID.
