@@ -20,36 +20,6 @@ pub(super) const OUTPUTS: u16 = 0x7000;
 const IMU_VALUES: u8 = 6;
 const FORCE_VALUES: u8 = 7;
 
-/// Objects that can be mapped to the outputs of a drive (CiA 402).
-const DRIVE_OUTPUTS: [(u16, DataType); 15] = [
-    (0x6040, DataType::U16),
-    (0x6060, DataType::I8),
-    (0x6071, DataType::I16),
-    (0x6072, DataType::U16),
-    (0x607a, DataType::I32),
-    (0x607f, DataType::U32),
-    (0x6081, DataType::U32),
-    (0x6083, DataType::U32),
-    (0x6084, DataType::U32),
-    (0x6087, DataType::U32),
-    (0x60b1, DataType::I32),
-    (0x60b2, DataType::I16),
-    (0x60e0, DataType::U16),
-    (0x60e1, DataType::U16),
-    (0x60ff, DataType::I32),
-];
-/// Objects that can be mapped to the inputs of a drive.
-const DRIVE_INPUTS: [(u16, DataType); 9] = [
-    (0x1001, DataType::U8),
-    (0x603f, DataType::U16),
-    (0x6041, DataType::U16),
-    (0x6061, DataType::I8),
-    (0x6064, DataType::I32),
-    (0x606c, DataType::I32),
-    (0x6077, DataType::I16),
-    (0x60f4, DataType::I32),
-    (0x60fd, DataType::U32),
-];
 /// Default mapping of a drive.
 const DEFAULT_DRIVE_OUTPUTS: [&str; 3] = ["6040", "607a", "6071"];
 const DEFAULT_DRIVE_INPUTS: [&str; 4] = ["6041", "6064", "606c", "6077"];
@@ -150,8 +120,9 @@ pub fn mappable(
     index: u16,
     entry: u8,
 ) -> Option<DataType> {
-    let of_drive = |objects: &[(u16, DataType)]| {
-        objects.iter().find(|(known, _)| entry == 0 && *known == index).map(|(_, value)| *value)
+    let of_drive = || {
+        let (of, value) = value_names::mapped_by_drives(index, entry)?;
+        (of == direction).then_some(value)
     };
     let of_line = |first: u16, count: u8, value| {
         (index == first && (1..=count).contains(&entry)).then_some(value)
@@ -164,8 +135,7 @@ pub fn mappable(
     match (kind, direction) {
         (DeviceKind::Digital, _) => of_channels(DataType::Bool),
         (DeviceKind::Analogue, _) => of_channels(DataType::I16),
-        (DeviceKind::Drive, PdoDirection::Outputs) => of_drive(&DRIVE_OUTPUTS),
-        (DeviceKind::Drive, PdoDirection::Inputs) => of_drive(&DRIVE_INPUTS),
+        (DeviceKind::Drive, _) => of_drive(),
         (DeviceKind::Imu, PdoDirection::Inputs) => of_line(INPUTS, IMU_VALUES, DataType::F32),
         (DeviceKind::ForceTorque, PdoDirection::Inputs) if entry == FORCE_VALUES => {
             of_line(INPUTS, FORCE_VALUES, DataType::U32)
