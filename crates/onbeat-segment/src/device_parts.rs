@@ -7,6 +7,7 @@ use super::esc::{Esc, EscSettings};
 use super::firmware::{Firmware, FirmwareSetup, ProcessDataArea};
 use super::sii_contents::{SiiContents, SiiIdentity};
 use super::subdevice::SubDevice;
+use onbeat_ethercat::description::ResolvedDevice;
 
 pub(crate) struct DeviceParts {
     /// The lengths of process data in its SyncManagers are set from the mapping.
@@ -17,33 +18,26 @@ pub(crate) struct DeviceParts {
     pub(crate) inputs: ProcessDataArea,
 }
 
-/// Properties of an individual device that are not in its EEPROM.
-#[derive(Debug)]
-pub(crate) struct DeviceInstance<'n> {
-    pub(crate) name: &'n str,
-    pub(crate) esc_settings: EscSettings,
-    pub(crate) eeprom_ns: u64,
-    pub(crate) state_ns: u64,
-    pub(crate) delay_ns: u64,
-    pub(crate) needs_outputs: bool,
-    pub(crate) needs_eeprom: bool,
-    /// Explicit device ID, 0 for none.
-    pub(crate) device_id: u16,
-}
-
 impl DeviceParts {
-    pub(crate) fn assemble(self, instance: &DeviceInstance<'_>) -> SubDevice {
+    /// Makes the device of these parts. `delay_ns`: time from a frame to the cycle of its model.
+    pub(crate) fn assemble(
+        self,
+        device: &ResolvedDevice<'_>,
+        delay_ns: u64,
+        esc_settings: &EscSettings,
+    ) -> SubDevice {
         let Self { mut sii, mut objects, model, outputs, inputs } = self;
+        let kind = device.kind;
         objects.sort();
         let setup = FirmwareSetup {
             mailboxes: sii.mailboxes,
             outputs,
             inputs,
-            state_ns: instance.state_ns,
-            delay_ns: instance.delay_ns,
-            needs_outputs: instance.needs_outputs,
-            needs_eeprom: instance.needs_eeprom,
-            device_id: instance.device_id,
+            state_ns: kind.state_us.saturating_mul(1_000),
+            delay_ns,
+            needs_outputs: kind.needs_outputs,
+            needs_eeprom: kind.needs_eeprom,
+            device_id: device.setup.device_id,
             clock_modes: sii.clock.clone(),
         };
 
@@ -59,10 +53,11 @@ impl DeviceParts {
             }
         }
 
-        let eeprom = SiiEeprom::new(sii.image(&firmware.objects), instance.eeprom_ns);
-        let mut esc = Esc::new(&instance.esc_settings, eeprom);
+        let access_ns = kind.eeprom_us.saturating_mul(1_000);
+        let eeprom = SiiEeprom::new(sii.image(&firmware.objects), access_ns);
+        let mut esc = Esc::new(esc_settings, eeprom);
         esc.set_deactivated(0, true, true);
-        SubDevice { esc, firmware: Box::new(firmware), name: instance.name.into(), powered: true }
+        SubDevice { esc, firmware: Box::new(firmware), name: device.name.into(), powered: true }
     }
 }
 

@@ -13,7 +13,7 @@ use onbeat_ethercat::setup::Sync0;
 use super::cable_positions::SimulatedCable;
 use super::coe::{DataType, Dictionary, access, details};
 use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings, Noise};
-use super::device_parts::{DeviceInstance, DeviceParts, common_objects};
+use super::device_parts::{DeviceParts, common_objects};
 use super::esc::EscSettings;
 use super::esi_parts;
 use super::firmware::{Mailboxes, ProcessDataArea};
@@ -125,16 +125,7 @@ fn build_device(
         clock_start_ns: random.u64(0..1_000_000_000),
     };
 
-    Ok(parts.assemble(&DeviceInstance {
-        name: device.name,
-        esc_settings,
-        eeprom_ns: kind.eeprom_us.saturating_mul(1_000),
-        state_ns: kind.state_us.saturating_mul(1_000),
-        delay_ns: description.delay_ns_of(kind),
-        needs_outputs: kind.needs_outputs,
-        needs_eeprom: kind.needs_eeprom,
-        device_id: device.setup.device_id,
-    }))
+    Ok(parts.assemble(device, description.delay_ns_of(kind), &esc_settings))
 }
 
 /// Builds the parts of a device without an ESI file.
