@@ -12,7 +12,7 @@ use onbeat_ethercat::setup::Sync0;
 
 use super::cable_positions::SimulatedCable;
 use super::coe::{DataType, Dictionary, access, details};
-use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings, Noise};
+use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings};
 use super::device_parts::{DeviceParts, common_objects};
 use super::esc::EscSettings;
 use super::esi_parts;
@@ -228,19 +228,9 @@ fn model(objects: &mut Dictionary, word: DeviceKind, kind: &TypeTable, seed: u64
         DeviceKind::Digital => io(objects, DataType::Bool),
         DeviceKind::Analogue => io(objects, DataType::I16),
         DeviceKind::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(kind)))),
-        DeviceKind::Imu => {
-            let imu = kind.imu.unwrap_or_default();
-            let noise = Noise {
-                acceleration: imu.acceleration_noise_m_s2,
-                rate: imu.rate_noise_rad_s,
-                rate_bias: imu.rate_bias_rad_s,
-            };
-
-            Model::Imu(Imu::new(objects, noise, seed))
-        }
+        DeviceKind::Imu => Model::Imu(Imu::new(objects, kind.imu.unwrap_or_default(), seed)),
         DeviceKind::ForceTorque => {
-            let force = kind.force.unwrap_or_default();
-            Model::ForceTorque(ForceTorque::new(objects, force.load_n_nm, force.noise_n, seed))
+            Model::ForceTorque(ForceTorque::new(objects, kind.force.unwrap_or_default(), seed))
         }
     }
 }

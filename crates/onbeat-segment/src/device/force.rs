@@ -1,5 +1,7 @@
 //! A six-axis force-torque sensor.
 
+use onbeat_ethercat::description::ForceTable;
+
 use super::imu::normal;
 use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
@@ -9,18 +11,14 @@ pub(crate) struct ForceTorque {
     first: ValueSlot,
     counter: ValueSlot,
     random: fastrand::Rng,
-    /// Forces in N, then torques in N·m.
-    load: [f32; 6],
-    noise: f32,
+    settings: ForceTable,
     samples: u32,
 }
 
 impl ForceTorque {
     pub(crate) const VALUES: u16 = 0x6000;
 
-    /// `noise`: standard deviation of the forces in N; a hundredth of it is that of the torques in
-    /// N·m.
-    pub(crate) fn new(objects: &mut Dictionary, load: [f32; 6], noise: f32, seed: u64) -> Self {
+    pub(crate) fn new(objects: &mut Dictionary, settings: ForceTable, seed: u64) -> Self {
         objects.object(Self::VALUES, "Force and torque");
         objects.entry("Entries", DataType::U8, access::READ, &[7]);
         let right = access::READ | access::INPUT;
@@ -30,12 +28,13 @@ impl ForceTorque {
         }
 
         let counter = objects.entry("Samples", DataType::U32, right, &[]);
-        Self { first, counter, random: fastrand::Rng::with_seed(seed), load, noise, samples: 0 }
+        Self { first, counter, random: fastrand::Rng::with_seed(seed), settings, samples: 0 }
     }
 
     pub(crate) fn step(&mut self, objects: &mut Dictionary) {
-        for (axis, &load) in self.load.iter().enumerate() {
-            let deviation = if axis < 3 { self.noise } else { self.noise / 100.0 };
+        let ForceTable { load_n_nm, noise_n } = self.settings;
+        for (axis, load) in load_n_nm.into_iter().enumerate() {
+            let deviation = if axis < 3 { noise_n } else { noise_n / 100.0 };
             let value = load + deviation * normal(&mut self.random);
             objects.put(self.first.plus(4 * axis), value.to_le_bytes());
         }

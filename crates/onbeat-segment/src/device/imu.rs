@@ -1,36 +1,27 @@
 //! A six-axis inertial measurement unit.
 
+use onbeat_ethercat::description::ImuTable;
+
 use crate::coe::{DataType, Dictionary, ValueSlot, access};
 
 /// Standard gravity, in m/s² (CGPM 1901).
 const GRAVITY: f32 = 9.806_65;
+/// Acceleration and rates of a unit at rest.
+const TRUTH: [f32; 6] = [0.0, 0.0, GRAVITY, 0.0, 0.0, 0.0];
 
-/// Noise of the sensor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Noise {
-    /// Standard deviation of the acceleration, in m/s².
-    pub(crate) acceleration: f32,
-    /// Standard deviation of the rate, in rad/s.
-    pub(crate) rate: f32,
-    /// Bias of each rate, in rad/s.
-    pub(crate) rate_bias: f32,
-}
-
-/// Measures gravity, or the true values that were set, with noise.
+/// Measures gravity with noise.
 #[derive(Clone, Debug)]
 pub(crate) struct Imu {
-    noise: Noise,
+    noise: ImuTable,
     random: fastrand::Rng,
     seed: u64,
     first: ValueSlot,
-    /// True acceleration and rates.
-    truth: [f32; 6],
 }
 
 impl Imu {
     pub(crate) const VALUES: u16 = 0x6000;
 
-    pub(crate) fn new(objects: &mut Dictionary, noise: Noise, seed: u64) -> Self {
+    pub(crate) fn new(objects: &mut Dictionary, noise: ImuTable, seed: u64) -> Self {
         objects.object(Self::VALUES, "Inertial values");
         objects.entry("Entries", DataType::U8, access::READ, &[6]);
         let axis = |objects: &mut Dictionary, name| {
@@ -41,8 +32,7 @@ impl Imu {
             axis(objects, name);
         }
 
-        let truth = [0.0, 0.0, GRAVITY, 0.0, 0.0, 0.0];
-        Self { noise, random: fastrand::Rng::with_seed(seed), seed, first, truth }
+        Self { noise, random: fastrand::Rng::with_seed(seed), seed, first }
     }
 
     pub(crate) fn power_on(&mut self) {
@@ -50,10 +40,11 @@ impl Imu {
     }
 
     pub(crate) fn step(&mut self, objects: &mut Dictionary) {
-        for (axis, &truth) in self.truth.iter().enumerate() {
-            let is_rate = axis >= 3;
-            let deviation = if is_rate { self.noise.rate } else { self.noise.acceleration };
-            let bias = if is_rate { self.noise.rate_bias } else { 0.0 };
+        for (axis, truth) in TRUTH.into_iter().enumerate() {
+            let (deviation, bias) = match axis {
+                0..3 => (self.noise.acceleration_noise_m_s2, 0.0),
+                _ => (self.noise.rate_noise_rad_s, self.noise.rate_bias_rad_s),
+            };
             let value = truth + bias + deviation * normal(&mut self.random);
             objects.put(self.first.plus(4 * axis), value.to_le_bytes());
         }
@@ -78,7 +69,7 @@ mod tests {
     #[test]
     fn a_resting_unit_measures_gravity_with_its_noise() {
         let mut objects = Dictionary::default();
-        let noise = Noise { acceleration: 0.02, rate: 0.001, rate_bias: 0.003 };
+        let noise = ImuTable { rate_bias_rad_s: 0.003, ..ImuTable::default() };
         let mut imu = Imu::new(&mut objects, noise, 7);
         let mut up = 0.0;
         let mut rate = 0.0;

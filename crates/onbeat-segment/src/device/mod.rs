@@ -16,7 +16,7 @@ mod profile;
 pub(crate) use drive::Drive;
 pub(crate) use drive_settings::DriveSettings;
 pub(crate) use force::ForceTorque;
-pub(crate) use imu::{Imu, Noise};
+pub(crate) use imu::Imu;
 pub(crate) use io::Io;
 pub(crate) use motor::MotorSettings;
 
