@@ -90,28 +90,18 @@ fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeErr
         });
     };
     let has_drive = layout.devices.iter().any(|device| device.kind == DeviceKind::Drive);
+    let input = layout.devices[sensor].inputs.start;
     let (controller, actor): (Box<dyn Controller + Send>, _) = if has_drive {
-        let reflex = Reflex::new(
-            &bus::text_of(given)?,
-            &layout,
-            layout.devices[sensor].inputs.start,
-            setting,
-        )?;
-        let name = reflex.1;
-        (Box::new(reflex.0), name)
+        let (reflex, name) = Reflex::new(&bus::text_of(given)?, &layout, input, setting)?;
+        (Box::new(reflex), name)
     } else {
-        let input = layout.devices[sensor].inputs.start;
         let output = layout.devices[sensor].outputs.start;
         (Box::new(Mirror { input, output }), layout.devices[sensor].name.clone())
     };
 
     let sensor = layout.devices[sensor].name.clone();
-    let prediction = Prediction::new(
-        &description,
-        (&sensor, &actor),
-        bus::is_same_cycle(given),
-        setting.period_ns,
-    );
+    let (is_same_cycle, period_ns) = (bus::is_same_cycle(given), setting.period_ns);
+    let prediction = Prediction::new(&description, (&sensor, &actor), is_same_cycle, period_ns);
     let sentence = if has_drive {
         format!(
             "an input of {sensor} changes; the set-point of {actor} follows through the motion controller"
@@ -125,7 +115,7 @@ fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeErr
     let note = ChainNote {
         sensor: sensor.clone(),
         actor: actor.clone(),
-        exchange: if bus::is_same_cycle(given) { "same-cycle" } else { "pipelined" }.to_owned(),
+        exchange: if is_same_cycle { "same-cycle" } else { "pipelined" }.to_owned(),
         predicted: prediction.as_ref().map(Prediction::note),
     };
     let (sender, results) = channel();
@@ -137,20 +127,19 @@ fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeErr
         // 0: without a limit.
         count: if count == 0 { u64::MAX } else { count },
         in_block: Arc::clone(&in_block),
-        period_ns: setting.period_ns,
+        period_ns,
         state: PinState::Resting(None),
         level: 0,
         random: fastrand::Rng::new(),
         sender: Some(sender),
     };
-    let measured = ReactionTimes::new(setting.period_ns, prediction);
     let counter = ReactionCounter {
         inner: Box::new(Alone),
         results,
         is_over: false,
         sentence,
         note: Some(note),
-        measured,
+        measured: ReactionTimes::new(period_ns, prediction),
         in_block,
     };
     Ok(Chain { controller, pins, counter })
