@@ -1,6 +1,7 @@
 //! Trajectory from a CSV file.
 
 use super::file::{AtEnd, Interpolation, Robot};
+use super::limits::Limits;
 use super::trajectory_error::TrajectoryError;
 
 /// Samples of the joints in a CSV file.
@@ -86,11 +87,9 @@ impl CsvTrajectory {
 
         for (place, (&joint, &found)) in self.joints.iter().zip(&numbers[1..]).enumerate() {
             let column = place + 2;
-            let limits = robot.joints[joint].limits;
+            let Limits { low, high, velocity: limit, .. } = robot.joints[joint].limits;
             let joint = robot.joints[joint].name.clone();
-            if !(limits.low..=limits.high).contains(&found) {
-                let low = limits.low;
-                let high = limits.high;
+            if !(low..=high).contains(&found) {
                 return Err(TrajectoryError::Outside { line, column, joint, found, low, high });
             }
 
@@ -100,14 +99,8 @@ impl CsvTrajectory {
                 / (time - before);
             // Checked before anything moves, with line and column. Later the limit would only make
             // the joint lag behind its table.
-            if velocity > limits.velocity {
-                return Err(TrajectoryError::Faster {
-                    line,
-                    column,
-                    joint,
-                    found: velocity,
-                    limit: limits.velocity,
-                });
+            if velocity > limit {
+                return Err(TrajectoryError::Faster { line, column, joint, found: velocity, limit });
             }
         }
 
@@ -218,11 +211,7 @@ fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, Traje
 
     let mut joints = Vec::new();
     for (place, name) in names.enumerate() {
-        let joint = robot
-            .joints
-            .iter()
-            .position(|joint| joint.name == name)
-            .filter(|joint| !joints.contains(joint));
+        let joint = robot.find(name).filter(|joint| !joints.contains(joint));
         let refused =
             || TrajectoryError::NoJoint { line, column: place + 2, found: name.to_owned() };
         joints.push(joint.ok_or_else(refused)?);
