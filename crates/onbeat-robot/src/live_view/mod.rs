@@ -35,7 +35,7 @@ mod view_request;
 mod view_server;
 mod view_source;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use onbeat_control::{Channel, RingReader, Start};
 use onbeat_ethercat::event::Event;
@@ -43,7 +43,7 @@ use serde_json::json;
 
 use self::cycle_window::CycleWindow;
 use self::robot_facts::RobotFacts;
-use self::robot_source::{RobotSource, SharedFacts};
+use self::robot_source::{RobotSource, locked};
 use crate::cycle_messages::TOPIC;
 use crate::motion::RobotView;
 use crate::session::RobotFile;
@@ -57,7 +57,7 @@ pub use self::view_source::{ViewPace, ViewSource};
 /// A live view. Its thread ends with it.
 #[derive(Debug)]
 pub struct LiveView {
-    shared: Arc<SharedFacts>,
+    shared: Arc<Mutex<RobotFacts>>,
     /// Answers the browsers.
     pub server: PageServer,
 }
@@ -76,7 +76,7 @@ impl LiveView {
         description.pop();
 
         let reader = RingReader::open(&Channel::new(name, TOPIC)?, Start::Oldest)?;
-        let shared = Arc::new(SharedFacts::new(RobotFacts::new(file.layout.devices.len())));
+        let shared = Arc::new(Mutex::new(RobotFacts::new(file.layout.devices.len())));
         let source = RobotSource {
             description,
             period_ns: file.robot.settings.period_ns,
@@ -91,11 +91,11 @@ impl LiveView {
 
     /// Shows a new state of robot and bus.
     pub fn show(&self, view: &RobotView) {
-        self.shared.facts().show(view);
+        locked(&self.shared).show(view);
     }
 
     /// Shows an event; `device` is its name, empty for the whole bus.
     pub fn add(&self, event: &Event, device: &str) {
-        self.shared.facts().add(event, device);
+        locked(&self.shared).add(event, device);
     }
 }

@@ -32,18 +32,9 @@ pub(super) struct PendingEvents {
     pub is_greeted: bool,
 }
 
-/// What the session reports. No lock of it is ever taken by the loop.
-#[derive(Debug)]
-pub(super) struct SharedFacts(Mutex<RobotFacts>);
-
-impl SharedFacts {
-    pub(super) fn new(facts: RobotFacts) -> Self {
-        Self(Mutex::new(facts))
-    }
-
-    pub(super) fn facts(&self) -> MutexGuard<'_, RobotFacts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Locks what the session reports. The loop never does.
+pub(super) fn locked(facts: &Mutex<RobotFacts>) -> MutexGuard<'_, RobotFacts> {
+    facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A robot that is shown.
@@ -52,7 +43,7 @@ pub(super) struct RobotSource {
     pub description: String,
     pub period_ns: u64,
     pub reader: RingReader,
-    pub shared: Arc<SharedFacts>,
+    pub shared: Arc<Mutex<RobotFacts>>,
     /// Number and start of the cycle before, in ns.
     pub before: Option<(u64, u64)>,
     pub window: CycleWindow,
@@ -106,7 +97,7 @@ impl ViewSource for RobotSource {
         if !pending.is_greeted {
             greet(pending, &self.description, &self.total, text);
         }
-        let facts = self.shared.facts();
+        let facts = locked(&self.shared);
         if round == u64::MAX || round.is_multiple_of(STATE_EVERY) || pending.state == 0 {
             write_state(pending, &facts, text);
         }
