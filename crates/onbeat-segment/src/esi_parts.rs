@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use onbeat_ethercat::description::DriveTable;
 use onbeat_ethercat::esi::{
     EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, SyncManagerEntry, values,
 };
@@ -9,7 +10,7 @@ use onbeat_ethercat::layout::DeviceKind;
 use onbeat_ethercat::setup::ObjectValue;
 
 use crate::coe::{DataType, Dictionary, EntryFormat, access, details};
-use crate::device::{Drive, DriveSettings, Io, Model};
+use crate::device::{Drive, Io, Model};
 use crate::device_parts::{DeviceParts, common_objects};
 use crate::firmware::{Mailboxes, ProcessDataArea};
 use crate::process_data::{AssignedArea, AssignmentRules, USUAL_VALUES};
@@ -32,7 +33,7 @@ const ASSIGNMENT: u16 = 0x1c10;
 pub(crate) fn parts(
     esi: &EsiDevice,
     identity: SiiIdentity,
-    settings: DriveSettings,
+    settings: DriveTable,
     loop_back: bool,
     startup: &[ObjectValue],
 ) -> Result<DeviceParts, EsiError> {

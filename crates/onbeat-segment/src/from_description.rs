@@ -4,7 +4,8 @@ use onbeat_ethercat::description::memory::{
     CONTROLS, INPUTS_AT, MAILBOX_AT, OUTPUTS_AT, mailbox_bytes,
 };
 use onbeat_ethercat::description::{
-    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeTable,
+    Description, DescriptionError, DriveTable, ProcessData, ResolvedDescription, ResolvedDevice,
+    TypeTable,
 };
 use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use onbeat_ethercat::layout::{DeviceKind, MappedValue};
@@ -12,7 +13,7 @@ use onbeat_ethercat::setup::Sync0;
 
 use super::cable_positions::SimulatedCable;
 use super::coe::{DataType, Dictionary, access, details};
-use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings};
+use super::device::{Drive, ForceTorque, Imu, Io, Model};
 use super::device_parts::{DeviceParts, common_objects};
 use super::esc::EscSettings;
 use super::esi_parts;
@@ -235,23 +236,14 @@ fn model(objects: &mut Dictionary, word: DeviceKind, kind: &TypeTable, seed: u64
     }
 }
 
-fn drive_settings(kind: &TypeTable) -> DriveSettings {
+/// Returns the settings of a drive, without friction and lag below 0.
+fn drive_settings(kind: &TypeTable) -> DriveTable {
     let drive = kind.drive.unwrap_or_default();
-    DriveSettings {
-        motor: MotorSettings {
-            inertia: drive.inertia_kg_m2,
-            viscous: drive.viscous_nm_s.max(0.0),
-            dry: drive.dry_nm.max(0.0),
-            rated_torque: drive.rated_nm,
-            torque_lag: drive.torque_lag_us.max(0.0) * 1e-6,
-            increments: drive.increments,
-            load: drive.load_nm,
-        },
-        mode: drive.mode as i8,
-        following_window: drive.following_window.unwrap_or(drive.increments / 10),
-        travel: drive.travel,
-        most_velocity: (f64::from(drive.increments) * drive.most_turns_per_s) as u32,
-        most_torque: drive.most_torque_permille,
+    DriveTable {
+        viscous_nm_s: drive.viscous_nm_s.max(0.0),
+        dry_nm: drive.dry_nm.max(0.0),
+        torque_lag_us: drive.torque_lag_us.max(0.0),
+        ..drive
     }
 }
 

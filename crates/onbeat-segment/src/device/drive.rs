@@ -1,10 +1,12 @@
 //! A CiA 402 drive: power states, modes of operation, faults and their reactions.
 
+use onbeat_ethercat::description::DriveTable;
+
 use super::cia402::{
     HALT, LIMIT_ACTIVE, MODE_12, MODE_13, PowerState, REMOTE, TARGET_REACHED, VOLTAGE,
 };
 use super::drive_objects::DriveObjects;
-use super::drive_settings::{DriveSettings, mode};
+use super::mode;
 use super::motor::Motor;
 use super::profile::{Homing, MotionProfile};
 use super::{Emergency, ModelStep};
@@ -37,7 +39,6 @@ pub(crate) enum Demand {
 /// A drive with its motor.
 #[derive(Clone, Debug)]
 pub(crate) struct Drive {
-    settings: DriveSettings,
     objects: DriveObjects,
     motor: Motor,
     power: PowerState,
@@ -56,14 +57,12 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    pub(crate) fn new(objects: &mut Dictionary, settings: DriveSettings) -> Self {
-        let motor = Motor::new(settings.motor);
+    pub(crate) fn new(objects: &mut Dictionary, settings: DriveTable) -> Self {
         Self {
             objects: DriveObjects::new(objects, &settings),
             profile: MotionProfile::default(),
             homing: Homing::default(),
-            settings,
-            motor,
+            motor: Motor::new(settings),
             power: PowerState::SwitchOnDisabled,
             controlword: 0,
             home: 0,
@@ -79,7 +78,7 @@ impl Drive {
     /// Resets everything but the position of the shaft.
     pub(crate) fn power_on(&mut self) {
         let position = self.motor.position;
-        self.motor = Motor::new(self.settings.motor);
+        self.motor = Motor::new(self.motor.settings);
         self.motor.position = position;
         self.power = PowerState::SwitchOnDisabled;
         self.controlword = 0;
@@ -235,7 +234,7 @@ impl Drive {
                 let target = objects
                     .i16(slots.target_torque)
                     .saturating_add(objects.i16(slots.torque_offset));
-                Demand::Torque(f64::from(target) / 1000.0 * self.settings.motor.rated_torque)
+                Demand::Torque(f64::from(target) / 1000.0 * self.motor.settings.rated_nm)
             }
             mode::PV => {
                 let velocity = self.profile.velocity_towards(objects, &slots, seconds);
@@ -243,11 +242,12 @@ impl Drive {
             }
             mode::PT => {
                 let permille = self.profile.torque_towards(objects, &slots, seconds);
-                Demand::Torque(permille / 1000.0 * self.settings.motor.rated_torque)
+                Demand::Torque(permille / 1000.0 * self.motor.settings.rated_nm)
             }
             mode::HM => {
                 let counts = self.motor.counts();
-                let (velocity, found) = self.homing.step(objects, &slots, counts, &self.settings);
+                let settings = &self.motor.settings;
+                let (velocity, found) = self.homing.step(objects, &slots, counts, settings);
                 if let Some(home) = found {
                     self.home = home;
                     self.profile.start_at(self.position(), 0.0);
@@ -286,7 +286,7 @@ impl Drive {
     }
 
     fn is_standing(&self) -> bool {
-        self.motor.counts_per_s().unsigned_abs() < (self.settings.motor.increments / 100).max(1)
+        self.motor.counts_per_s().unsigned_abs() < (self.motor.settings.increments / 100).max(1)
     }
 
     fn quick_stop(&mut self, objects: &Dictionary, seconds: f64) -> Demand {
@@ -342,8 +342,8 @@ impl Drive {
     /// torque in N·m.
     fn torque_for(&mut self, objects: &Dictionary, demand: Demand, seconds: f64) -> f64 {
         let most_velocity = self.radians(f64::from(objects.u32(self.objects.most_velocity)));
-        let motor = self.settings.motor;
-        let of_rated = |slot| f64::from(objects.u16(slot)) / 1000.0 * motor.rated_torque;
+        let motor = self.motor.settings;
+        let of_rated = |slot| f64::from(objects.u16(slot)) / 1000.0 * motor.rated_nm;
         let most_torque = of_rated(self.objects.most_torque);
         let limits = self.objects.torque_limits.map(|slot| of_rated(slot).min(most_torque));
         let velocity = match demand {
@@ -359,14 +359,13 @@ impl Drive {
         };
 
         let error = self.limit(velocity, most_velocity) - self.motor.velocity;
-        let offset =
-            f64::from(objects.i16(self.objects.torque_offset)) / 1000.0 * motor.rated_torque;
+        let offset = f64::from(objects.i16(self.objects.torque_offset)) / 1000.0 * motor.rated_nm;
         let without_integral =
-            VELOCITY_LOOP * motor.inertia * error + motor.viscous * velocity + offset;
+            VELOCITY_LOOP * motor.inertia_kg_m2 * error + motor.viscous_nm_s * velocity + offset;
         // Anti-windup: the integrator stops while the torque is at its limit.
         if (without_integral + self.integral).abs() < most_torque {
-            let grown =
-                self.integral + VELOCITY_INTEGRAL * VELOCITY_LOOP * motor.inertia * error * seconds;
+            let gain = VELOCITY_INTEGRAL * VELOCITY_LOOP * motor.inertia_kg_m2;
+            let grown = self.integral + gain * error * seconds;
             self.integral = grown.clamp(-most_torque, most_torque);
         }
 

@@ -1,6 +1,8 @@
 //! The objects of a drive (CiA 402).
 
-use super::drive_settings::{DriveSettings, mode};
+use onbeat_ethercat::description::DriveTable;
+
+use super::mode;
 use crate::coe::{DataType, Dictionary, EntryFormat, ValueSlot, access};
 
 /// Slots of the objects in the dictionary.
@@ -46,10 +48,10 @@ const OUTPUT: u16 = access::BOTH | access::OUTPUT;
 const BOTH: u16 = access::BOTH;
 
 impl DriveObjects {
-    pub(crate) fn new(objects: &mut Dictionary, settings: &DriveSettings) -> Self {
+    pub(crate) fn new(objects: &mut Dictionary, settings: &DriveTable) -> Self {
         use DataType::{I8, I16, I32, U8, U16, U32};
 
-        let turn = settings.motor.increments;
+        let turn = settings.increments;
         let error_register =
             objects.value(0x1001, "Error register", EntryFormat::new(U8, INPUT), &[]);
         let (position_limits, homing_velocities) = add_pairs(objects, settings.travel, turn);
@@ -59,10 +61,11 @@ impl DriveObjects {
             objects.value(index, name, EntryFormat::new(kind, access), &value.to_le_bytes())
         };
         let turn = i64::from(turn);
-        let mode = i64::from(settings.mode);
-        let following_window = i64::from(settings.following_window);
-        let most_torque = i64::from(settings.most_torque);
-        let most_velocity = i64::from(settings.most_velocity);
+        let mode = settings.mode as i64;
+        let following_window = settings.following_window.unwrap_or(settings.increments / 10).into();
+        let most_torque = i64::from(settings.most_torque_permille);
+        let most_velocity = f64::from(settings.increments) * settings.most_turns_per_s;
+        let most_velocity = i64::from(most_velocity as u32);
         let slots = Self {
             error_register,
             position_limits,

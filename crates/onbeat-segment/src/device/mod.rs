@@ -6,19 +6,17 @@
 mod cia402;
 mod drive;
 mod drive_objects;
-mod drive_settings;
 mod force;
 mod imu;
 mod io;
+mod mode;
 mod motor;
 mod profile;
 
 pub(crate) use drive::Drive;
-pub(crate) use drive_settings::DriveSettings;
 pub(crate) use force::ForceTorque;
 pub(crate) use imu::Imu;
 pub(crate) use io::Io;
-pub(crate) use motor::MotorSettings;
 
 use super::coe::Dictionary;
 

@@ -2,23 +2,7 @@
 
 use std::f64::consts::TAU;
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MotorSettings {
-    /// Inertia of rotor and load, in kg·m².
-    pub(crate) inertia: f64,
-    /// Viscous friction, in N·m per rad/s.
-    pub(crate) viscous: f64,
-    /// Dry friction, in N·m.
-    pub(crate) dry: f64,
-    /// Torque at 1000 ‰, in N·m.
-    pub(crate) rated_torque: f64,
-    /// Time constant of the current loop, in s.
-    pub(crate) torque_lag: f64,
-    /// Encoder increments per turn.
-    pub(crate) increments: u32,
-    /// Constant torque of the load, such as gravity, in N·m.
-    pub(crate) load: f64,
-}
+use onbeat_ethercat::description::DriveTable;
 
 /// Factors that depend on the length of a step.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +18,7 @@ struct StepFactors {
 /// State of a motor.
 #[derive(Clone, Debug)]
 pub(crate) struct Motor {
-    pub(crate) settings: MotorSettings,
+    pub(crate) settings: DriveTable,
     /// Position, in rad.
     pub(crate) position: f64,
     /// Velocity, in rad/s.
@@ -50,7 +34,7 @@ pub(crate) struct Motor {
 }
 
 impl Motor {
-    pub(crate) fn new(settings: MotorSettings) -> Self {
+    pub(crate) fn new(settings: DriveTable) -> Self {
         let rad_per_increment = TAU / f64::from(settings.increments);
         Self {
             settings,
@@ -60,7 +44,7 @@ impl Motor {
             brake: true,
             rad_per_increment,
             increments_per_rad: rad_per_increment.recip(),
-            permille_per_nm: 1000.0 / settings.rated_torque,
+            permille_per_nm: 1000.0 / settings.rated_nm,
             factors: StepFactors::default(),
         }
     }
@@ -94,10 +78,10 @@ impl Motor {
         let motor = &self.settings;
         // Nearly all steps have the same length, and divisions are the expensive part.
         if self.factors.seconds != seconds {
-            let damped = motor.inertia + motor.viscous * seconds;
+            let damped = motor.inertia_kg_m2 + motor.viscous_nm_s * seconds;
             self.factors = StepFactors {
                 seconds,
-                lag: seconds / (seconds + motor.torque_lag),
+                lag: seconds / (seconds + motor.torque_lag_us * 1e-6),
                 mobility: damped.recip(),
             };
         }
@@ -109,9 +93,9 @@ impl Motor {
             return;
         }
 
-        let impulse = motor.inertia * self.velocity + (self.torque + motor.load) * seconds;
+        let impulse = motor.inertia_kg_m2 * self.velocity + (self.torque + motor.load_nm) * seconds;
         // Dry friction slows the motion down but never reverses it.
-        let braked = impulse.abs() - motor.dry * seconds;
+        let braked = impulse.abs() - motor.dry_nm * seconds;
         self.velocity = if braked <= 0.0 { 0.0 } else { braked.copysign(impulse) * mobility };
         self.position += self.velocity * seconds;
     }
@@ -121,15 +105,9 @@ impl Motor {
 mod tests {
     use super::*;
 
-    const SETTINGS: MotorSettings = MotorSettings {
-        inertia: 0.001,
-        viscous: 0.01,
-        dry: 0.05,
-        rated_torque: 1.0,
-        torque_lag: 0.0002,
-        increments: 65_536,
-        load: 0.0,
-    };
+    fn settings() -> DriveTable {
+        DriveTable { inertia_kg_m2: 0.001, dry_nm: 0.05, rated_nm: 1.0, ..DriveTable::default() }
+    }
 
     fn run(motor: &mut Motor, torque: f64, milliseconds: usize) {
         for _ in 0..milliseconds {
@@ -139,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_constant_torque_leads_to_the_speed_at_which_friction_balances_it() {
-        let mut motor = Motor::new(SETTINGS);
+        let mut motor = Motor::new(settings());
         motor.brake = false;
         run(&mut motor, 0.25, 2_000);
         assert!((motor.velocity - 20.0).abs() < 1e-6, "{}", motor.velocity);
@@ -147,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_torque_below_dry_friction_moves_nothing() {
-        let mut motor = Motor::new(SETTINGS);
+        let mut motor = Motor::new(settings());
         motor.brake = false;
         run(&mut motor, 0.049, 1_000);
         assert_eq!((motor.velocity, motor.counts()), (0.0, 0));
@@ -155,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_brake_holds_against_the_load() {
-        let mut motor = Motor::new(MotorSettings { load: -3.0, ..SETTINGS });
+        let mut motor = Motor::new(DriveTable { load_nm: -3.0, ..settings() });
         run(&mut motor, 0.0, 100);
         assert_eq!(motor.counts(), 0);
         motor.brake = false;
@@ -165,7 +143,7 @@ mod tests {
 
     #[test]
     fn one_turn_is_the_configured_number_of_increments() {
-        let mut motor = Motor::new(SETTINGS);
+        let mut motor = Motor::new(settings());
         motor.position = TAU * 1.000_001;
         assert_eq!(motor.counts(), 65_536);
     }

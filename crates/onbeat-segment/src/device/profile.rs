@@ -1,8 +1,9 @@
 //! Motion profiles of a drive: ramps, positioning with limited velocity and acceleration, homing.
 
+use onbeat_ethercat::description::DriveTable;
+
 use super::cia402::{CHANGE_NOW, MODE_12, MODE_13, RELATIVE, START, TARGET_REACHED};
 use super::drive_objects::DriveObjects;
-use super::drive_settings::DriveSettings;
 use crate::coe::Dictionary;
 
 /// State of a planned motion. Positions in increments, velocities in increments per second, torques
@@ -196,11 +197,11 @@ impl Homing {
         objects: &Dictionary,
         slots: &DriveObjects,
         counts: i32,
-        settings: &DriveSettings,
+        settings: &DriveTable,
     ) -> (f64, Option<i32>) {
         let method = objects.u8(slots.homing_method) as i8;
         let travel = settings.travel;
-        let turn = settings.motor.increments.max(1) as i32;
+        let turn = settings.increments.max(1) as i32;
         if self.stage == HomingStage::Started {
             self.stage = match method {
                 17 | 18 if travel[0] < travel[1] => HomingStage::ToSwitch,
