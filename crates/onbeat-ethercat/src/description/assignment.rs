@@ -290,9 +290,8 @@ fn present(assignment: &Assignment, esi: &EsiDevice, index: u16) -> BTreeMap<u8,
             let of = assignment.0.iter().flatten().filter(|(other, _)| *other == number);
             of.flat_map(|(_, pdos)| pdos).map(|pdo| u32::from(pdo.index)).collect()
         }
-        None => find(esi, assignment, index).map_or_else(Vec::new, |(_, pdo)| {
-            pdo.entries.iter().map(PdoEntry::mapping).collect()
-        }),
+        None => find(esi, assignment, index)
+            .map_or_else(Vec::new, |(_, pdo)| pdo.entries.iter().map(PdoEntry::mapping).collect()),
     };
     let entries = (1..=254).zip(numbers.iter().copied());
     std::iter::once((0, numbers.len() as u32)).chain(entries).collect()

@@ -113,9 +113,8 @@ fn is_same_type(one: &NetworkDevice, other: &NetworkDevice) -> bool {
 
 /// Returns whether start-up commands write PDO assignments, and PDO mappings.
 fn writes_mapping(device: &NetworkDevice) -> [bool; 2] {
-    let writes = |range: &dyn Fn(u16) -> bool| {
-        device.startup.iter().any(|one| range(one.value.index))
-    };
+    let writes =
+        |range: &dyn Fn(u16) -> bool| device.startup.iter().any(|one| range(one.value.index));
     [
         writes(&|index| (0x1c10..0x1c30).contains(&index)),
         writes(&|index| (0x1600..0x1800).contains(&index) || (0x1a00..0x1c00).contains(&index)),

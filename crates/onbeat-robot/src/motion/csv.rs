@@ -100,7 +100,13 @@ impl CsvTrajectory {
             // Checked before anything moves, with line and column. Later the limit would only make
             // the joint lag behind its table.
             if velocity > limit {
-                return Err(TrajectoryError::Faster { line, column, joint, found: velocity, limit });
+                return Err(TrajectoryError::Faster {
+                    line,
+                    column,
+                    joint,
+                    found: velocity,
+                    limit,
+                });
             }
         }
 

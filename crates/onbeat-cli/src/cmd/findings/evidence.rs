@@ -82,7 +82,7 @@ pub(crate) fn watch(
             cpu,
             priority,
             spikes: cell.and_then(|cell| cell.spike_count).unwrap_or(0),
-            wakeup_latency: cell.and_then(CellSummary::wakeup).cloned(),
+            wakeup_latency: cell.and_then(CellSummary::main).map(|(_, figures)| figures.clone()),
         },
         causes: SpikeCauses::from_cells(&judged.summary.cells),
     })
