@@ -96,14 +96,15 @@ fn a_dependency_that_joins_them_is_found() {
 const LIBRARY: &str = "crates/onbeat/src/";
 
 /// The rooms of `onbeat`, and those that each may name; these stand before it.
-const ROOMS: [(&str, &[&str]); 7] = [
+const ROOMS: [(&str, &[&str]); 8] = [
     ("near_word", &[]),
+    ("json_lines", &[]),
     ("campaign", &[]),
-    ("load", &["near_word"]),
+    ("load", &["near_word", "json_lines"]),
     ("inject", &["near_word"]),
     ("probe", &["inject"]),
     ("control_loop", &["probe"]),
-    ("bench", &["load", "probe", "campaign"]),
+    ("bench", &["load", "probe", "campaign", "json_lines"]),
 ];
 
 /// The other rooms that a file of a room names, with the lines.

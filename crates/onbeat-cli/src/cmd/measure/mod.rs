@@ -92,8 +92,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
             if !summary.look(recorder) {
                 progress.show(elapsed_s, &counts_so_far(recorder));
             }
-            let is_decided = looks.is_decided(elapsed_s, recorder);
-            if is_decided || life.as_mut().is_some_and(Life::is_over) {
+            if looks.is_decided(elapsed_s, recorder) || life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
             }
         }

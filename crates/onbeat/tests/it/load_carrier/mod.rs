@@ -53,12 +53,8 @@ fn the_process_that_carries_a_load() {
     let Ok(load) = std::env::var(LOAD) else { return };
     let load: Load = load.parse().unwrap();
     let directory = std::path::PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
-    let options = Options {
-        walk_from: directory.clone(),
-        directory,
-        largest_file_bytes: LARGEST_FILE,
-        ..Options::default()
-    };
+    let options =
+        Options { walk_from: directory.clone(), directory, largest_file_bytes: LARGEST_FILE };
     let input = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
     let mut output = std::io::stdout();
     // The test runner has printed the start of a line.
