@@ -228,7 +228,7 @@ impl<'w> Judge<'w> {
         let mut pieces = Vec::new();
         for slice in self.timeline.between(cpu, part.from, part.to) {
             let judgement = match span.state {
-                LoopState::Running => self.while_running(&slice, span, part),
+                LoopState::Running => self.while_running(&slice, part),
                 LoopState::Asleep => self.while_sleeping(&slice, span, part.kind, cpu),
                 LoopState::Ready => {
                     // Idle time adds up over a span: a CPU that goes in and out of a shallow state
@@ -258,7 +258,7 @@ impl<'w> Judge<'w> {
         pieces
     }
 
-    fn while_running(&self, slice: &Slice, span: &LoopSpan, part: &SpikePart) -> Judgement {
+    fn while_running(&self, slice: &Slice, part: &SpikePart) -> Judgement {
         // Interrupts come first: whatever thread the slice belongs to, it was not running while the
         // handler did.
         if let Some(interrupted) = self.interrupted(slice) {
@@ -274,7 +274,7 @@ impl<'w> Judge<'w> {
         match slice.doing {
             CpuActivity::Unknown => Judgement::new(CauseKind::Unexplained),
             _ if part.kind != ExpectedActivity::WakeUp => {
-                Judgement::own_work().with_remark(self.call_at_the_end(span, part))
+                Judgement::own_work().with_remark(self.call_at_the_end(slice))
             }
             // Before it set its timer, the loop was still at its work of the cycle before, and late
             // by itself.
@@ -287,10 +287,13 @@ impl<'w> Judge<'w> {
 
     /// Returns the system call in which the loop ended this stretch of its work asleep, in words:
     /// when it entered the call is not recorded.
-    fn call_at_the_end(&self, span: &LoopSpan, part: &SpikePart) -> Option<String> {
-        // A stretch that outlasts its part ends in the wait for the next cycle.
-        let ends_inside = span.to <= part.to;
-        let sleep = self.sleeps().find(|sleep| ends_inside && sleep.from == span.to)?;
+    fn call_at_the_end(&self, slice: &Slice) -> Option<String> {
+        // The slice of a stretch that outlasts the cycle is cut where the cycle ends, before the
+        // wait for the next one.
+        let next = self.spans.partition_point(|span| span.from < slice.to);
+        let sleep = self.spans.get(next).filter(|span| {
+            span.from == slice.to && matches!(span.state, LoopState::Asleep | LoopState::Blocked)
+        })?;
         let call = syscall_name(self.own_leaving(sleep)?.prev_syscall?);
         Some(format!(
             "the thread had its CPU and nothing interrupted it; it then slept in {call}, whose own time until then is part of this"

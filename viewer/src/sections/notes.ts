@@ -21,7 +21,7 @@ export function collectNotes(report: Report): [string, string][] {
         `not permitted${cell.figures.why_not ? `: ${cell.figures.why_not}` : ''}`,
       ]);
     else if (
-      !cell.figures.complete ||
+      (cell.figures.file !== null && !cell.figures.complete) ||
       (cell.file !== null &&
         cell.file.run !== null &&
         cell.file.end === null &&
@@ -34,7 +34,7 @@ export function collectNotes(report: Report): [string, string][] {
         `${count(cell.figures.lost)} samples lost (ring between loop and recorder full)`,
       ]);
     for (const note of new Set(cell.figures.notes)) notes.push([cell.name, note]);
-    if (cell.figures.permitted && cell.file === null)
+    if (cell.figures.permitted && cell.figures.file !== null && cell.file === null)
       notes.push([cell.name, 'recording not in this page; figures only']);
   }
   for (const file of report.files) {
