@@ -121,6 +121,18 @@ pub enum CommissionError {
         /// Why.
         why: RequestFailure,
     },
+    /// The name of a file does not fit into one mail; nothing was sent.
+    #[error(
+        "the name of the file has {bytes} bytes, and the mailbox of the device at place {place} room for {most}; give it a shorter name"
+    )]
+    LongName {
+        /// Its position.
+        place: u16,
+        /// Length of the name.
+        bytes: usize,
+        /// Maximum length.
+        most: usize,
+    },
     /// A file was refused.
     #[error("the device at place {place} refuses the file: FoE error {code:#06x} ({}){}", foe_words(*code), if text.is_empty() { String::new() } else { format!(", \"{text}\"") })]
     File {

@@ -35,6 +35,15 @@ fn mail(code: u8, number: u32, data: &[u8]) -> Vec<u8> {
     body
 }
 
+/// Refuses a name that does not fit into one mail.
+fn check_name(place: u16, boxes: MailboxLayout, name: &str) -> Result<(), CommissionError> {
+    let (bytes, most) = (name.len(), usize::from(boxes.to_bytes) - HEADER - HEAD);
+    if bytes > most {
+        return Err(CommissionError::LongName { place, bytes, most });
+    }
+    Ok(())
+}
+
 /// A reply: its code, its number, and its data.
 struct Reply {
     code: u8,
@@ -46,8 +55,8 @@ impl<W: Wire> Line<'_, W> {
     /// Reads a file; `password` is 0 for none. Calls `progress` with the number of bytes so far.
     ///
     /// # Errors
-    /// [`CommissionError::Unsupported`] without FoE; [`CommissionError::File`] with the device's
-    /// reason.
+    /// [`CommissionError::Unsupported`] without FoE; [`CommissionError::LongName`];
+    /// [`CommissionError::File`] with the device's reason.
     pub fn read_file(
         &mut self,
         place: u16,
@@ -57,6 +66,7 @@ impl<W: Wire> Line<'_, W> {
     ) -> Result<Vec<u8>, CommissionError> {
         self.check_foe(place)?;
         let boxes = self.boxes(place)?;
+        check_name(place, boxes, name)?;
         let most = usize::from(boxes.bytes) - HEADER - HEAD;
         self.send_mail(place, boxes, FOE, &mail(READ, password, name.as_bytes()))?;
         let mut file = Vec::new();
@@ -91,6 +101,7 @@ impl<W: Wire> Line<'_, W> {
     ) -> Result<(), CommissionError> {
         self.check_foe(place)?;
         let boxes = self.boxes(place)?;
+        check_name(place, boxes, name)?;
         let most = usize::from(boxes.to_bytes) - HEADER - HEAD;
         self.send_mail(place, boxes, FOE, &mail(WRITE, password, name.as_bytes()))?;
         self.await_ack((place, boxes), 0, None)?;

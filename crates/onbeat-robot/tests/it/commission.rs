@@ -108,6 +108,12 @@ fn files_go_to_a_device_and_back_and_firmware_needs_boot() {
     let missing = line.read_file(0, "b.bin", 0, |_| ()).unwrap_err().to_string();
     assert!(missing.contains("0x8001 (not found)"), "{missing}");
 
+    let name = "n".repeat(117);
+    let long = line.read_file(0, &name, 0, |_| ()).unwrap_err();
+    assert!(matches!(long, CommissionError::LongName { bytes: 117, most: 116, .. }), "{long}");
+    let long = line.write_file(0, (&name, 0), &file, |_| ()).unwrap_err();
+    assert!(matches!(long, CommissionError::LongName { .. }), "{long}");
+
     let too_early = line.write_file(0, ("new.efw", 0), &file, |_| ()).unwrap_err().to_string();
     assert!(too_early.contains("bootstrap only"), "{too_early}");
     line.request_state(0, BOOT).unwrap();
