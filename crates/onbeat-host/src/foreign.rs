@@ -22,6 +22,7 @@ pub const MOST_BYTES_BY_HAND: u64 = 64 << 20;
 
 /// Bits of a mode by which others than the owner may write.
 const BY_OTHERS: u32 = 0o022;
+const MIB: u64 = 1 << 20;
 
 /// Whose files are trusted. Root's are trusted by all: root could change this process as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +72,13 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRegular(kind) => write!(f, "it is {kind}, not a regular file"),
+            Self::TooLong { bytes, most } if *most < MIB => {
+                write!(f, "it has {bytes} bytes, and at most {most} are read")
+            }
+            // Rounded up: what is too large never reads as the limit itself.
             Self::TooLong { bytes, most } => {
-                write!(f, "it has {} MiB, and at most {} MiB are read", bytes >> 20, most >> 20)
+                let (bytes, most) = (bytes.div_ceil(MIB), most / MIB);
+                write!(f, "it has {bytes} MiB, and at most {most} MiB are read")
             }
             Self::TooShort { bytes, least } => {
                 write!(f, "it has {bytes} bytes, and at least {least} are needed")
@@ -344,6 +350,9 @@ mod tests {
         File::create(&file).unwrap().set_len(1 << 40).unwrap();
         let why = Opening::named_by_user().at_most(64 << 20).read(&file).unwrap_err();
         assert_eq!(why.to_string(), "it has 1048576 MiB, and at most 64 MiB are read");
+        let words = |bytes, most| Refused::TooLong { bytes, most }.to_string();
+        assert_eq!(words(MIB + 1, MIB), "it has 2 MiB, and at most 1 MiB are read");
+        assert_eq!(words(200_000, 131_072), "it has 200000 bytes, and at most 131072 are read");
         assert!(
             Opening::named_by_user().at_most(10).read(Path::new("/proc/self/status")).is_err(),
             "its length is not known in advance"
