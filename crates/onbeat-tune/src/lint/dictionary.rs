@@ -245,6 +245,7 @@ mod tests {
             assert!(catalogue().get(&entry.id).is_some(), "{}: {}", entry.name, entry.id);
             assert!(entry.says.ends_with('.'), "{}", entry.name);
             assert!(!entry.name.contains('-'), "{}", entry.name);
+            assert!(entry.table.is_empty(), "{}: tables are of settings", entry.name);
         }
         for relation in &dictionary.relation {
             assert!(

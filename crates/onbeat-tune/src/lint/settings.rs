@@ -161,4 +161,28 @@ mod tests {
             assert_eq!(verdict, LintVerdict::Valid, "{} = {instead}", entry.name);
         }
     }
+
+    /// What stands in no table, or in one that nothing asks for, would never be found.
+    #[test]
+    fn every_entry_and_every_list_is_of_a_table_that_is_asked_for() {
+        const TABLES: [&str; 8] =
+            ["sysctl", "limits", "unit", "container", "udev", "tuned", "ros", "network"];
+        const OF_NAMES: [&str; 8] = [
+            "quadlet",
+            "docker",
+            "compose",
+            "libvirt",
+            "qemu",
+            "unit_section",
+            "tuned_section",
+            "build_variable",
+        ];
+        for entry in &DICTIONARY.setting {
+            assert!(TABLES.contains(&entry.table.as_str()), "{}: {}", entry.name, entry.table);
+        }
+        let lists = DICTIONARY.plain.iter().chain(&DICTIONARY.known);
+        for SettingNames { table, .. } in lists.chain(&DICTIONARY.without_argument) {
+            assert!([TABLES, OF_NAMES].concat().contains(&table.as_str()), "{table}");
+        }
+    }
 }
