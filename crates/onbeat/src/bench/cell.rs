@@ -145,7 +145,7 @@ impl CellServer {
         let stopped = Arc::clone(&interruptions);
         // The end of the requests must stop a block in progress.
         let stop = move || stopped.stop.store(true, Ordering::Relaxed);
-        let requests = json_lines::receive("onbeat-requests", requests, stop);
+        let requests = json_lines::receive("onbeat-requests", requests, false, stop);
         let requests = Rc::new(requests.map_err(RunError::Thread)?);
         if explain {
             let (requests, replies) = (Rc::clone(&requests), replies.clone());
@@ -280,7 +280,8 @@ impl CellProcess {
         let name = start.cell.to_string();
         let failed = |source| CellError::Start { cell: name.clone(), source };
         let (output, writer) = io::pipe().map_err(failed)?;
-        let replies = json_lines::receive("onbeat-replies", output, || ()).map_err(failed)?;
+        let replies = json_lines::receive("onbeat-replies", output, true, || ());
+        let replies = replies.map_err(failed)?;
         command.stdin(Stdio::piped()).stdout(writer).process_group(0);
         let mut child = command.spawn().map_err(failed)?;
         // The command holds the other end of the pipe open.

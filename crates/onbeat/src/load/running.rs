@@ -131,7 +131,7 @@ impl RunningLoad {
         let program = carrier.get_program().to_string_lossy().into_owned();
         let failed = |why| RunningError::Spawn { program: program.clone(), why };
         let (output, writer) = std::io::pipe().map_err(failed)?;
-        let messages = json_lines::receive("onbeat-listen", output, || ());
+        let messages = json_lines::receive("onbeat-listen", output, true, || ());
         let messages = messages.map_err(RunningError::Thread)?;
         carrier.stdin(Stdio::piped()).stdout(writer);
         let mut child = carrier.spawn().map_err(failed)?;
