@@ -72,7 +72,7 @@ pub enum TraceStep {
     Booting,
     /// The first exchanges are done, and the guest begins to measure on this thread.
     Measuring(VcpuThread),
-    /// The measurement is over.
+    /// The measurement is over, also where the guest has not answered after it.
     Measured,
 }
 
@@ -153,11 +153,15 @@ impl<C: VmClock> GuestTrace<'_, C> {
         let mut exchanges: Vec<PageExchange> = Vec::new();
         for done in [TraceStep::Measuring(thread), TraceStep::Measured] {
             let watch = &mut || recorder.keep_watch().map_err(JoinError::Host);
-            match exchange(&mut clock, &mut running, self.exchanges, stop, watch) {
+            let exchanged = exchange(&mut clock, &mut running, self.exchanges, stop, watch);
+            // What was begun beside a measurement is to end before its guest does.
+            if exchanged.is_ok() || done == TraceStep::Measured {
+                step(done);
+            }
+            match exchanged {
                 Ok(exchanged) => exchanges.extend(exchanged),
                 Err(why) => return Err(unanswered(running, stop, why)),
             }
-            step(done);
         }
 
         let relation = ClockRelation::fit(&exchanges)?;
