@@ -11,6 +11,7 @@ mod runs;
 mod examples;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -498,14 +499,14 @@ impl Python {
 
     fn json(&self, words: &[&str]) -> Value {
         let output = self.ask(&[words, &["--json"]].concat());
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}: {}", output.status, said(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     fn planted(&self, words: &[&str]) -> Value {
         let output =
             self.command().arg(root().join("tests/fleet/planted.py")).args(words).output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}: {}", output.status, said(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 }
@@ -525,6 +526,11 @@ fn equip() -> Result<Python, String> {
 fn equipped(place: &str, packages: &str, imports: &str) -> Result<PathBuf, String> {
     let place = root().canonicalize().unwrap().join("target").join(place);
     let program = place.join("bin/python");
+    // Modules of these tests run at the same time: what one installs must not be replaced below the
+    // other's programs. Unlocked at the end of this function.
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    let lock = File::create(place.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     let works = |program: &Path| {
         let imported = Command::new(program).args(["-c", imports]).output();
         imported.is_ok_and(|output| output.status.success())
