@@ -3,6 +3,7 @@
 //! Python's packages are installed below `target/` on the first run, which needs the network then.
 #![allow(dead_code, clippy::unwrap_used)] // No test uses all of it.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -37,6 +38,11 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn python() -> Result<Command, String> {
     let place = root().join("target/clients-venv");
     let program = place.join("bin/python");
+    // Tests run at the same time: what one installs must not be replaced below another's program.
+    // Unlocked at the end of this function.
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    let lock = File::create(place.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     let works = || {
         let imports = Command::new(&program).args(["-c", "import numpy"]).output();
         imports.is_ok_and(|output| output.status.success())
