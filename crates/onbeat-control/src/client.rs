@@ -258,10 +258,12 @@ impl Client {
         let ring = self.shared.events();
         let newest = ring.newest();
         let from = from.max(1);
-        // The oldest slot is the next one to be written.
-        let oldest = (newest + 1).saturating_sub(EVENTS as u64 - 1).max(1);
+        // The oldest slot is the next one to be written. The number may be any: another process
+        // writes it.
+        let next = newest.saturating_add(1);
+        let oldest = next.saturating_sub(EVENTS as u64 - 1).max(1);
         let mut found = EventBatch {
-            next: newest + 1,
+            next,
             missed: oldest.saturating_sub(from),
             ..EventBatch::default()
         };
