@@ -134,8 +134,9 @@ impl FrameReader {
             }
             // One slot may be under the writer's hands, and the one behind it will be next.
             let kept = self.memory.offsets.slots as u64 - 2;
-            let first = self.memory.ring.load(word::FIRST) + 1;
-            let oldest = (newest + 1).saturating_sub(kept).max(first);
+            // Another process may have written any number.
+            let first = self.memory.ring.load(word::FIRST).saturating_add(1);
+            let oldest = newest.saturating_add(1).saturating_sub(kept).max(first);
             let number = match want {
                 Want::Newest => newest,
                 Want::Each => (self.last + 1).max(oldest),
@@ -164,13 +165,15 @@ impl FrameReader {
     ) -> Option<FrameTimes> {
         let stamp = memory.stamp(number);
         let sequence = stamp.get(of_stamp::SEQUENCE)?;
-        if number == 0 || sequence.load(Ordering::Acquire) != 2 * number {
+        // The sequence of a slot without a frame is 0.
+        let written = number.checked_mul(2).filter(|written| *written > 0)?;
+        if sequence.load(Ordering::Acquire) != written {
             return None;
         }
         let times = FrameTimes::load(stamp);
         look(memory);
         fence(Ordering::Acquire);
-        let is_same = sequence.load(Ordering::Relaxed) == 2 * number;
+        let is_same = sequence.load(Ordering::Relaxed) == written;
         (is_same && !memory.ring.is_damaged()).then_some(times)
     }
 

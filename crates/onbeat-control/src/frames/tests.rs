@@ -125,6 +125,24 @@ fn the_status_is_a_whole_sentence_of_bounded_length() {
 }
 
 #[test]
+fn numbers_that_another_process_has_written_are_no_frames() {
+    let name = name("numbers");
+    let mut writer = FrameWriter::create(&name, SMALL, 4, "{}").unwrap();
+    publish(&mut writer, 1);
+    let mut reader = FrameReader::open(&name).unwrap();
+    let directory = onbeat_host::runtime_dir::RuntimeDir::own_in_memory().unwrap();
+    let path = directory.path().join(format!("{name}.frames"));
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    for (newest, first) in [(u64::MAX, 0), (u64::MAX, u64::MAX), (1 << 63, 0), (2, u64::MAX)] {
+        file.write_all_at(&newest.to_ne_bytes(), format::word::NEWEST as u64 * 8).unwrap();
+        file.write_all_at(&first.to_ne_bytes(), format::word::FIRST as u64 * 8).unwrap();
+        for want in [Want::Newest, Want::Each] {
+            assert!(reader.take(want).is_none(), "{newest} after {first}, {want:?}");
+        }
+    }
+}
+
+#[test]
 fn any_header_is_an_error_or_a_ring_whose_parts_are_inside_its_file() {
     let directory = onbeat_host::runtime_dir::RuntimeDir::own_in_memory().unwrap();
     let name = name("header");

@@ -69,11 +69,13 @@ impl FrameWriter {
             memory.ring.store(counter, self.memory.ring.load(counter), Ordering::Relaxed);
         }
         let before = std::mem::replace(&mut self.memory, memory);
-        self.generation += 1;
+        // It may come from a file of the same name that was found here, with any number.
+        let generation = self.generation;
+        self.generation = generation.saturating_add(1);
         self.fill();
         if let Err(why) = own.take_name(file_of(&self.name)) {
             self.memory = before;
-            self.generation -= 1;
+            self.generation = generation;
             own.remove();
             return Err(why.into());
         }
