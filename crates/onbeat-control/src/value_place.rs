@@ -7,6 +7,8 @@ use super::error::ControlError;
 
 /// Number of values listed in a message.
 const LISTED: usize = 8;
+/// First index of an object that has a value (ETG.1000.6).
+const FIRST_OBJECT: u16 = 0x1000;
 
 /// Position of a value in the inputs or outputs of an image.
 ///
@@ -56,7 +58,8 @@ impl ValuePlace {
             device: device.to_owned(),
         })?;
         let of = &layout.devices[place];
-        let object = setup::object(value);
+        // Below it are data types that fill gaps: such a number is the name of a channel.
+        let object = setup::object(value).filter(|(index, _)| *index >= FIRST_OBJECT);
         let is_it = |mapped: &&MappedValue| {
             mapped.name.eq_ignore_ascii_case(value) || object == Some((mapped.index, mapped.entry))
         };
@@ -129,4 +132,24 @@ fn no_value(device: &DeviceLayout, value: &str) -> ControlError {
     }
 
     ControlError::NoValue { device: device.name.clone(), value: value.to_owned(), mapped }
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_ethercat::description::Description;
+
+    use super::*;
+
+    #[test]
+    fn a_short_number_is_a_name_and_not_a_data_type() {
+        let mut layout = Layout::from_toml(Description::HUMANOID).unwrap();
+        let device = &mut layout.devices[7];
+        (device.output_values[0].index, device.output_values[0].entry) = (5, 0);
+        device.input_values[0].name = "5".to_owned();
+        let name = device.name.clone();
+        let found = |value| ValuePlace::find(&layout, "bus", &name, value);
+        assert!(!found("5").unwrap().is_output);
+        assert!(found("0005").is_err());
+        assert_eq!(found("0x607a:0x0").unwrap(), found("Target position").unwrap());
+    }
 }
