@@ -240,7 +240,8 @@ fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
     Ok(found)
 }
 
-/// Returns all strings up to the first truncated one.
+/// Returns all strings up to the first truncated one. Control characters are blanks: a name is
+/// printed, and written into a line of a device file.
 fn strings(body: &[u8]) -> Vec<String> {
     let Some((&count, mut rest)) = body.split_first() else { return Vec::new() };
     let mut found = Vec::new();
@@ -248,7 +249,8 @@ fn strings(body: &[u8]) -> Vec<String> {
         let Some((&length, after)) = rest.split_first() else { break };
         let Some((text, after)) = after.split_at_checked(usize::from(length)) else { break };
         let lossy = |_| String::from_utf8_lossy(text).into_owned();
-        found.push(crate::esi::decoded(text).unwrap_or_else(lossy));
+        let text = crate::esi::decoded(text).unwrap_or_else(lossy);
+        found.push(text.replace(char::is_control, " "));
         rest = after;
     }
 
@@ -385,6 +387,13 @@ mod tests {
     fn strings_in_an_older_encoding_are_read() {
         let bytes = image(&[10, 0, 2, 0, 1, 2, 0xb5, b'm', 30, 0, 2, 0, 0, 0, 1, 0]);
         assert_eq!(Sii::decode(&bytes).unwrap().order, "\u{b5}m");
+    }
+
+    #[test]
+    fn a_name_is_one_line_without_control_characters() {
+        let text = [1, 6, b'a', b'\n', b'[', b'k', 0x1b, b'c'];
+        let bytes = image(&[&[10, 0, 4, 0], &text[..], &[30, 0, 2, 0, 0, 0, 1, 0]].concat());
+        assert_eq!(Sii::decode(&bytes).unwrap().order, "a [k c");
     }
 
     #[test]
