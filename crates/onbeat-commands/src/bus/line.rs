@@ -31,6 +31,8 @@ use crate::{ExitVerdict, Failure};
 
 /// Largest EEPROM, in bytes.
 const MOST_IMAGE: u64 = 131_072;
+/// Most entries of an object after entry 0, whatever a device says (CiA 301).
+const MOST_ENTRIES: u64 = 254;
 
 // ---- states, registers, topology
 
@@ -430,10 +432,10 @@ fn assigned_pdos(
         }
     };
     let mut pdos = Vec::new();
-    for number in 1..=read(assignment, 0)? {
+    for number in 1..=read(assignment, 0)?.min(MOST_ENTRIES) {
         let index = read(assignment, number as u8)? as u16;
         let mut entries = Vec::new();
-        for entry in 1..=read(index, 0)? {
+        for entry in 1..=read(index, 0)?.min(MOST_ENTRIES) {
             let mapped = read(index, entry as u8)?;
             entries.push(SiiEntry {
                 index: (mapped >> 16) as u16,
