@@ -41,6 +41,9 @@ use crate::latest::{BadSlots, Latest};
 /// Bytes of a slot before the payload, without its sequence: time in ns, length in bytes.
 pub const HEAD_BYTES: usize = 16;
 
+/// Largest number of a record: a writer of a billion records a second reaches it after a century.
+const MOST_RECORDS: u64 = 1 << 62;
+
 /// The records, as writer and readers share them.
 #[derive(Clone, Copy, Debug)]
 pub struct Broadcast<'m> {
@@ -121,11 +124,13 @@ impl<'m> Broadcast<'m> {
         self.payload_bytes
     }
 
-    /// Returns the number of the newest record; 0 before the first one.
+    /// Returns the number of the newest record; 0 before the first one, and for a number that no
+    /// writer reaches: another process may have stored any.
     #[inline]
     #[must_use]
     pub fn newest(&self) -> u64 {
-        self.records.newest()
+        let newest = self.records.newest();
+        if newest > MOST_RECORDS { 0 } else { newest }
     }
 
     /// Returns the number of the oldest record that the writer will not overwrite with its next
@@ -338,12 +343,11 @@ mod tests {
         let memory = Memory::new(4, 8);
         let ring = memory.ring();
         let mut reader = Cursor::at_oldest(&ring);
-        for foreign in [u64::MAX / 2, u64::MAX] {
+        for foreign in [MOST_RECORDS, MOST_RECORDS + 1, u64::MAX / 2, 1 << 63, u64::MAX] {
             memory.written.store(foreign, core::sync::atomic::Ordering::Relaxed);
-            for _ in 0..10 {
-                assert!(!matches!(ring.next(&mut reader, &mut [0; 8]), Next::Record { .. }));
-            }
-            let _ = Cursor::at_newest(&ring);
+            assert!(drain(&ring, &mut reader).is_empty(), "{foreign}");
+            assert!(drain(&ring, &mut Cursor::at_oldest(&ring)).is_empty(), "{foreign}");
+            assert_eq!(ring.next(&mut Cursor::at_newest(&ring), &mut [0; 8]), Next::Nothing);
         }
     }
 

@@ -139,8 +139,9 @@ impl<'m> Latest<'m> {
     #[inline]
     pub fn read(&self, number: u64, parts: &mut [&mut [u8]]) -> bool {
         let Some((sequence, words)) = self.slot(number).split_first() else { return false };
-        // `number` may come from another process that writes any value.
-        let written = number.wrapping_mul(2);
+        // `number` may come from another process that writes any value. Twice 2^63 would be 0, the
+        // sequence of a slot that was never written.
+        let Some(written) = number.checked_mul(2) else { return false };
         if sequence.load(Ordering::Acquire) != written {
             return false;
         }
@@ -232,6 +233,16 @@ mod tests {
         let available: Vec<u64> =
             (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
         assert_eq!(available, [3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn a_foreign_number_finds_nothing_in_a_slot_that_was_never_written() {
+        let newest = AtomicU64::new(1 << 63);
+        let words = words(4 * 2);
+        let latest = Latest::over(&newest, &words, 4).unwrap();
+        for number in [latest.newest(), (1 << 63) + 4, u64::MAX] {
+            assert!(!latest.read(number, &mut [&mut [0; 8]]), "{number}");
+        }
     }
 
     #[test]
