@@ -785,7 +785,8 @@ static inline int onbeat_control_read(struct onbeat_control *bus, struct onbeat_
         uint64_t number = onbeat_load(&bus->live->image);
         if (number == 0) return ONBEAT_NO_CYCLE;
         const uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words;
-        if (onbeat_load(slot) != 2 * number) continue;
+        /* Twice 2^63, which another process may have stored, would be 0, the sequence of an empty slot. */
+        if (number >> 63 || onbeat_load(slot) != 2 * number) continue;
         const uint64_t *at = slot + 1;
         if (cycle) onbeat_words_out(cycle, ONBEAT_CYCLE_BYTES, at);
         at += ONBEAT_CYCLE_BYTES / 8;
@@ -972,7 +973,8 @@ static inline int onbeat_control_event(struct onbeat_control *bus, uint64_t *nex
     for (;;) {
         uint64_t newest = onbeat_load(&bus->live->events);
         if (*next == 0) *next = 1;
-        if (*next > newest) return 0;
+        /* Another process may have stored any number; that of an event is less than 2^63. */
+        if (newest >> 63 || *next > newest) return 0;
         uint64_t oldest = newest + 2 > bus->event_count ? newest + 2 - bus->event_count : 1;
         if (*next < oldest) {
             if (missed) *missed += oldest - *next;

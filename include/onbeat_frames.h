@@ -155,11 +155,16 @@ static inline int onbeat_frames_open(struct onbeat_frames *frames, const char *c
     return ONBEAT_RING_NO_CHANNEL;
 }
 
+/* Returns whether the slot of a frame holds it. Twice 2^63, which another process may have stored, would be 0, the sequence of an empty slot. */
+static inline int onbeat_frames_holds(const struct onbeat_frames *frames, uint64_t number) {
+    const uint64_t at = ONBEAT_FRAMES_STAMPS_AT + number % frames->slots * ONBEAT_FRAMES_STAMP_BYTES;
+    return number != 0 && number >> 63 == 0 && onbeat_frames_load(frames, at) == 2 * number;
+}
+
 /* Returns whether the memory still holds the frame taken last. */
 static inline int onbeat_frames_is_valid(const struct onbeat_frames *frames) {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    const uint64_t at = ONBEAT_FRAMES_STAMPS_AT + frames->number % frames->slots * ONBEAT_FRAMES_STAMP_BYTES;
-    return onbeat_frames_load(frames, at) == 2 * frames->number;
+    return onbeat_frames_holds(frames, frames->number);
 }
 
 /* Takes the newest frame, without a copy; NULL if there is no new one. */
@@ -167,7 +172,7 @@ static inline const uint8_t *onbeat_frames_newest(struct onbeat_frames *frames) 
     const uint64_t newest = onbeat_frames_load(frames, 320);
     if (newest <= frames->number) return NULL;
     const uint64_t slot = newest % frames->slots, at = ONBEAT_FRAMES_STAMPS_AT + slot * ONBEAT_FRAMES_STAMP_BYTES;
-    if (onbeat_frames_load(frames, at) != 2 * newest) return NULL;
+    if (!onbeat_frames_holds(frames, newest)) return NULL;
     frames->passed_over += newest - frames->number - 1;
     frames->number = newest;
     frames->capture_ns = onbeat_frames_load(frames, at + 16);

@@ -42,6 +42,7 @@
 #define ONBEAT_RING_PID_BITS 22
 #define ONBEAT_RING_MOST_BYTES (UINT64_C(1536) << 20)
 #define ONBEAT_RING_MOST_TEXT (UINT64_C(16) << 20)
+#define ONBEAT_RING_MOST_RECORDS (UINT64_C(1) << 62) /* a writer of a billion records a second reaches it after a century */
 #define ONBEAT_RING_PATH 512 /* bytes of the longest path */
 
 /* Memory, version 1. All numbers are 64 bits wide, in native byte order, at multiples of 8; everything that changes is accessed as aligned atomic
@@ -56,7 +57,7 @@
  * with release.
  *
  * Reading record n, the next one of this reader:
- * 1. Load written with acquire. If it is less than n, there is nothing to read.
+ * 1. Load written with acquire. If it is less than n, or greater than 2^62, there is nothing to read.
  * 2. If written - n < slots - 1: load sequence with acquire; if it is 2n, copy length, time and payload; acquire fence; load sequence again. If it
  *    is still 2n, the record is complete, and the next one is n + 1.
  * 3. Otherwise the record is lost. Load written again. The next record is written - (slots - 2) + slots / 8, or n + 1 if that is greater; the
@@ -119,6 +120,12 @@ struct onbeat_ring {
 
 static inline uint64_t onbeat_ring_load(const struct onbeat_ring *ring, uint64_t at) {
     return __atomic_load_n((const uint64_t *)(const void *)(ring->base + at), __ATOMIC_ACQUIRE);
+}
+
+/* Returns the number of the newest record; 0 for none, and for a number that no writer reaches. */
+static inline uint64_t onbeat_ring_written(const struct onbeat_ring *ring) {
+    const uint64_t written = onbeat_ring_load(ring, ONBEAT_RING_AT_WRITTEN);
+    return written > ONBEAT_RING_MOST_RECORDS ? 0 : written;
 }
 
 static inline void onbeat_ring_close(struct onbeat_ring *ring) {
@@ -289,7 +296,7 @@ static inline int onbeat_ring_map(struct onbeat_ring *ring, int file, const char
     memcpy(ring->hash, "RIHS01_", 7);
     for (int i = 0; i < 32; i++)
         snprintf(ring->hash + 7 + 2 * i, 3, "%02x", (unsigned)ring->base[ONBEAT_RING_AT_TYPE_HASH + i]);
-    ring->next = onbeat_ring_load(ring, ONBEAT_RING_AT_WRITTEN) + 1;
+    ring->next = onbeat_ring_written(ring) + 1;
     return ONBEAT_RING_OK;
 }
 
@@ -321,7 +328,7 @@ static inline int onbeat_ring_open(struct onbeat_ring *ring, const char *channel
 
 /* Moves to the oldest record that is kept. */
 static inline void onbeat_ring_rewind(struct onbeat_ring *ring) {
-    const uint64_t written = onbeat_ring_load(ring, ONBEAT_RING_AT_WRITTEN);
+    const uint64_t written = onbeat_ring_written(ring);
     ring->next = written > ring->slots - 2 ? written - (ring->slots - 2) : 1;
 }
 
@@ -348,7 +355,7 @@ static inline int onbeat_ring_copy(const struct onbeat_ring *ring, struct onbeat
 
 /* Copies the next record into `room` bytes. Returns ONBEAT_RING_RECORD, _NOTHING, or _LOST. */
 static inline int onbeat_ring_next(struct onbeat_ring *ring, struct onbeat_record *record, void *bytes, size_t room) {
-    const uint64_t written = onbeat_ring_load(ring, ONBEAT_RING_AT_WRITTEN);
+    const uint64_t written = onbeat_ring_written(ring);
     if (written < ring->next) return ONBEAT_RING_NOTHING;
     if (written - ring->next < ring->slots - 1 && onbeat_ring_copy(ring, record, bytes, room)) {
         ring->next++;
@@ -357,7 +364,7 @@ static inline int onbeat_ring_next(struct onbeat_ring *ring, struct onbeat_recor
     }
 
     /* An eighth of the ring beyond the oldest record, so that the writer does not overtake this reader again at once. */
-    const uint64_t now = onbeat_ring_load(ring, ONBEAT_RING_AT_WRITTEN);
+    const uint64_t now = onbeat_ring_written(ring);
     const uint64_t oldest = (now > ring->slots - 2 ? now - (ring->slots - 2) : 1) + ring->slots / 8;
     const uint64_t next = oldest > ring->next + 1 ? oldest : ring->next + 1;
     record->lost = next - ring->next;

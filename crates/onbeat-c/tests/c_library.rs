@@ -193,6 +193,7 @@ fn check_ring(lines: &[Value]) {
     );
     assert!(ring["hash"].as_str().unwrap().ends_with("0f0f0f0f"));
     assert_eq!(ring["ended"].as_i64(), Some(-3), "readers learn of the end");
+    assert_eq!((number(ring, "foreign"), number(ring, "last")), (2, 2), "nothing was written");
 }
 
 /// 0 entered, 1 held, 2 too near.

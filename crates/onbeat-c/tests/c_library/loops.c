@@ -84,6 +84,22 @@ static void delayed_lock(void) {
            free_lock, held, short_section, long_section, of_loop, second, withdrawn, onbeat_delayed_lock_enter_loop(NULL));
 }
 
+/* Reads a ring without records in which another process has stored a number. */
+static int next_of_foreign(uint64_t written) {
+    static uint64_t words[ONBEAT_RING_HEADER_BYTES / 8 + 4 * 64 / 8];
+    struct onbeat_ring reader;
+    struct onbeat_record record;
+    uint8_t bytes[16];
+    memset(&reader, 0, sizeof reader);
+    words[ONBEAT_RING_AT_WRITTEN / 8] = written;
+    reader.base = (const uint8_t *)words;
+    reader.slots = 4;
+    reader.slot_bytes = 64;
+    reader.slots_at = ONBEAT_RING_HEADER_BYTES;
+    reader.next = written;
+    return onbeat_ring_next(&reader, &record, bytes, sizeof bytes);
+}
+
 static void ring(const char *channel) {
     struct onbeat_ring_settings settings;
     struct onbeat_ring reader;
@@ -108,7 +124,8 @@ static void ring(const char *channel) {
            number, too_long, next, (unsigned long long)record.at_ns, (const char *)bytes, reader.type, reader.hash);
     onbeat_ring_end(writer);
     onbeat_ring_end(NULL);
-    printf(", \"ended\": %d}\n", onbeat_ring_check(&reader));
+    printf(", \"ended\": %d, \"foreign\": %d, \"last\": %d}\n", onbeat_ring_check(&reader), next_of_foreign(UINT64_C(1) << 63),
+           next_of_foreign(UINT64_MAX));
     onbeat_ring_close(&reader);
 }
 
