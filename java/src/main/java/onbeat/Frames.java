@@ -129,7 +129,8 @@ public final class Frames {
         channels = (int) header.getLong(96);
         layout = (int) header.getLong(104);
         frameBytes = (int) header.getLong(112);
-        last = Math.max(Math.max(load(NEWEST) - 1, load(FIRST)), last);
+        // Another process may have stored any number: 2^63 and more are negative here, and no frames.
+        last = Math.max(Math.max(Math.max(load(NEWEST), 1) - 1, load(FIRST)), last);
         if (pixels.length != frameBytes) pixels = new byte[frameBytes];
     }
 
@@ -262,7 +263,7 @@ public final class Frames {
      * {@link #isValid} says so: a ring of four slots keeps it for two further frames.
      */
     public ByteBuffer view() {
-        long newest = load(NEWEST);
+        long newest = Math.max(load(NEWEST), 0);
         ByteBuffer view = memory.duplicate();
         view.position((int) ALIGN + (int) (newest % slots) * slotBytes);
         view.limit(view.position() + frameBytes);
@@ -273,7 +274,7 @@ public final class Frames {
 
     /** Returns whether the slot of frame {@code number} still holds it. */
     public boolean isValid(long number) {
-        return load(STAMPS_AT + (int) (number % slots) * STAMP_BYTES) == 2 * number;
+        return number > 0 && load(STAMPS_AT + (int) (number % slots) * STAMP_BYTES) == 2 * number;
     }
 
     /** Returns the picture taken last, as bytes in the order of the ring. The next one overwrites them. */
@@ -365,7 +366,7 @@ public final class Frames {
             map();
             // Another process is this camera now.
             if (writer != before && load(STATE) == 1) {
-                last = load(FIRST);
+                last = Math.max(load(FIRST), 0);
                 return;
             }
         } catch (OnbeatException gone) {

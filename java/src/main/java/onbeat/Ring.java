@@ -28,6 +28,8 @@ public final class Ring implements Closeable {
     /** Largest ring, and longest schema and description, in bytes. */
     private static final long MOST_BYTES = 1536L << 20;
     private static final long MOST_TEXT = 16L << 20;
+    /** A writer of a billion records a second reaches it after a century. */
+    private static final long MOST_RECORDS = 1L << 62;
     private static final int STATE = 40;
     private static final int WRITTEN = 320;
     /** Bytes of a slot before its payload: sequence, time, length. */
@@ -326,6 +328,11 @@ public final class Ring implements Closeable {
         fence();
         long written = memory.getLong(WRITTEN);
         fence();
+        // 2^63 and more are negative here.
+        if (written < 0 || written > MOST_RECORDS) {
+            throw notARing("the ring of " + channel + " states " + Long.toUnsignedString(written)
+                    + " records, more than can have been written");
+        }
         return written;
     }
 
