@@ -240,17 +240,28 @@ fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
     Ok(found)
 }
 
-/// Returns all strings up to the first truncated one. Control characters are blanks: a name is
-/// printed, and written into a line of a device file.
+/// Returns a text that a device states, in any encoding, as one line: control characters are
+/// blanks, as names are printed, and written into a line of a device file.
+///
+/// ```
+/// use onbeat_ethercat::sii::stated_text;
+///
+/// assert_eq!(stated_text(b"drive\n\x1b[2J"), "drive  [2J");
+/// ```
+#[must_use]
+pub fn stated_text(bytes: &[u8]) -> String {
+    let lossy = |_| String::from_utf8_lossy(bytes).into_owned();
+    crate::esi::decoded(bytes).unwrap_or_else(lossy).replace(char::is_control, " ")
+}
+
+/// Returns all strings up to the first truncated one.
 fn strings(body: &[u8]) -> Vec<String> {
     let Some((&count, mut rest)) = body.split_first() else { return Vec::new() };
     let mut found = Vec::new();
     for _ in 0..count {
         let Some((&length, after)) = rest.split_first() else { break };
         let Some((text, after)) = after.split_at_checked(usize::from(length)) else { break };
-        let lossy = |_| String::from_utf8_lossy(text).into_owned();
-        let text = crate::esi::decoded(text).unwrap_or_else(lossy);
-        found.push(text.replace(char::is_control, " "));
+        found.push(stated_text(text));
         rest = after;
     }
 

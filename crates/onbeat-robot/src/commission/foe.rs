@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use onbeat_ethercat::al::{BOOT, STATE};
+use onbeat_ethercat::sii::stated_text;
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::word;
 
@@ -145,7 +146,9 @@ impl<W: Wire> Line<'_, W> {
         let body = self.receive_mail(place, boxes, FOE, |body| body.len() >= HEAD)?;
         let number = u32::from(word(&body, 2)) | u32::from(word(&body, 4)) << 16;
         if body[0] == ERROR {
-            let text = String::from_utf8_lossy(&body[HEAD..]).trim_end_matches('\0').to_owned();
+            let text = &body[HEAD..];
+            let end = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let text = stated_text(&text[..end]);
             return Err(CommissionError::File { place, code: number, text });
         }
         Ok(Reply { code: body[0], number, data: body[HEAD..].to_vec() })

@@ -3,6 +3,7 @@
 use onbeat_control::RequestFailure;
 use onbeat_ethercat::coe::MAIL;
 use onbeat_ethercat::coe::message::SDO_INFORMATION;
+use onbeat_ethercat::sii::stated_text;
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::word;
 
@@ -184,5 +185,16 @@ impl<W: Wire> Line<'_, W> {
 /// Returns a name without padding.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+    stated_text(&bytes[..end]).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_line_without_padding_and_control_characters() {
+        assert_eq!(text(b" Status\x1b[2J\nword \0\xff"), "Status [2J word");
+        assert_eq!(text(b"Weg in \xb5m"), "Weg in \u{b5}m");
+    }
 }
