@@ -209,7 +209,8 @@ impl Times {
     /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        // Another process may have stored any number; neither sum overflows.
+        self.buckets.iter().fold(0_u64, |sum, count| sum.saturating_add(*count))
     }
 
     /// Returns the largest duration, exact; 0 without any.
@@ -229,9 +230,9 @@ impl Times {
     #[must_use]
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let rank = (self.count() as f64 * share).ceil().max(1.0) as u64;
-        let mut below = 0;
+        let mut below = 0_u64;
         let found = self.buckets.iter().position(|count| {
-            below += count;
+            below = below.saturating_add(*count);
             below >= rank
         });
 
@@ -251,5 +252,12 @@ mod tests {
             assert!(upper(place) - ns <= ns / 16, "{ns} is resolved as {}", upper(place));
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn counts_that_another_process_has_written_do_not_overflow() {
+        let times = Times { sum: u64::MAX, max: 9, buckets: vec![1, u64::MAX, u64::MAX] };
+        assert_eq!((times.count(), times.max_ns()), (u64::MAX, 9));
+        assert_eq!([0.0, 0.5, 1.0].map(|share| times.quantile_ns(share)), [0, 1, 1]);
     }
 }
