@@ -229,6 +229,16 @@ fn boot(line: &mut Line<'_, LineWire>, place: u16, is_wanted: bool) -> Result<()
     if is_wanted { line.request_state(place, BOOT) } else { Ok(()) }
 }
 
+/// Returns whether a device leaves BOOT after a file of which it has taken these bytes: not with a part of its firmware,
+/// and not without an answer, as it may be at work.
+fn leaves_boot(written: &Result<(), CommissionError>, taken: usize) -> bool {
+    match written {
+        Ok(()) => true,
+        Err(CommissionError::Mute { .. } | CommissionError::Bus(_)) => false,
+        Err(_) => taken == 0,
+    }
+}
+
 pub(crate) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure> {
     let interface = options.of.interface.as_str();
     on_line(interface, |line| {
@@ -269,10 +279,30 @@ pub(crate) fn write_file(options: &FoeWriteOptions) -> Result<ExitVerdict, Failu
         let what = format!("file \"{name}\", {} bytes{via}", file.len());
         logged((interface, place, &what), || {
             boot(line, place, options.boot)?;
-            line.write_file(place, (&name, options.password), &file, |_| ())?;
-            if options.boot { line.request_state(place, INIT) } else { Ok(()) }
+            let mut taken = 0;
+            let written =
+                line.write_file(place, (&name, options.password), &file, |bytes| taken = bytes);
+            let left = if options.boot && leaves_boot(&written, taken) {
+                line.request_state(place, INIT)
+            } else {
+                Ok(())
+            };
+            written.and(left)
         })?;
         say(Tone::Plain, &format!("{} bytes written as \"{name}\"", file.len()));
         Ok(ExitVerdict::Pass)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_has_taken_nothing_of_a_file_leaves_boot() {
+        let refused = Err(CommissionError::File { place: 3, code: 0x8002, text: String::new() });
+        let mute = Err(CommissionError::Mute { place: 3, ms: 2_000 });
+        assert!(leaves_boot(&Ok(()), 500) && leaves_boot(&refused, 0));
+        assert!(!leaves_boot(&refused, 500) && !leaves_boot(&mute, 0));
+    }
 }
