@@ -262,11 +262,8 @@ impl Client {
         // writes it.
         let next = newest.saturating_add(1);
         let oldest = next.saturating_sub(EVENTS as u64 - 1).max(1);
-        let mut found = EventBatch {
-            next,
-            missed: oldest.saturating_sub(from),
-            ..EventBatch::default()
-        };
+        let mut found =
+            EventBatch { next, missed: oldest.saturating_sub(from), ..EventBatch::default() };
         for number in from.max(oldest)..=newest {
             let mut bytes = [0; EVENT_BYTES];
             match ring.read(number, &mut [&mut bytes]).then(|| event_of(&bytes)).flatten() {
