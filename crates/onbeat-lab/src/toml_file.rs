@@ -7,7 +7,7 @@ use std::path::Path;
 use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use serde::de::DeserializeOwned;
 
-/// A file that cannot be read, is not valid TOML, or repeats a name; the caller names the file.
+/// What is wrong with the file of a study or a laboratory; the caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TomlFileError {
     /// The file cannot be read.
@@ -32,6 +32,9 @@ pub enum TomlFileError {
         list: &'static str,
         name: String,
     },
+    /// A value that its key cannot have, alone or beside others, in a sentence.
+    #[error("{0}")]
+    Wrong(String),
 }
 
 /// Reads the text of a file.
@@ -47,6 +50,11 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, TomlFileError>
         let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
         TomlFileError::Syntax { line, column, why: error.message().to_owned() }
     })
+}
+
+/// Refuses a value, for the reason of this sentence.
+pub(crate) fn wrong<T>(why: impl Into<String>) -> Result<T, TomlFileError> {
+    Err(TomlFileError::Wrong(why.into()))
 }
 
 /// Refuses a list that has a name twice.

@@ -10,7 +10,6 @@ pub(crate) mod net;
 pub(crate) mod robot;
 pub(crate) mod robot_goal;
 pub(crate) mod spike;
-pub(crate) mod study;
 pub(crate) mod tune;
 pub(crate) mod vm;
 pub(crate) mod watch;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use onbeat::record::Series;
 use onbeat_figures::table::{Column, Row, Table};
 
-use crate::vm::{CellFigures, LabResults, Matrix, MatrixError, Measures, Virtual, VmError};
+use crate::toml_file::TomlFileError;
+use crate::vm::{CellFigures, LabResults, Matrix, Measures, Virtual, VmError};
 use crate::vm::{SECOND_BOARD, in_us};
 
 /// Delay of each board between taking an edge up and passing it on (2007, 5.1.2 and 5.1.3).
@@ -108,8 +109,8 @@ impl BoardTests {
     /// Returns the laboratory of one test. All three boot the same guests.
     ///
     /// # Errors
-    /// [`MatrixError`], such as for a load that does not exist.
-    pub fn matrix(&self, test: BoardTest) -> Result<Matrix, MatrixError> {
+    /// [`TomlFileError`], such as for a load that does not exist.
+    pub fn matrix(&self, test: BoardTest) -> Result<Matrix, TomlFileError> {
         let kernel = |kernel: &TestedKernel| {
             format!("{{ name = {:?}, package = {:?} }}", kernel.name, kernel.package)
         };

@@ -13,59 +13,11 @@ use serde::{Deserialize, Deserializer};
 
 use super::row::SettingPrices;
 use super::setting::STAGES;
-use crate::toml_file::{self, TomlFileError};
+use crate::toml_file::{self, TomlFileError, wrong};
 use crate::vm::ForeignProbe;
 
 /// Runs of each measurement that a comparison needs.
 pub const LEAST_RUNS: u32 = 3;
-
-/// An error in a study's file; the caller names the file.
-#[derive(Debug, thiserror::Error)]
-pub enum StudyFileError {
-    /// The file cannot be read, is not valid TOML, or repeats a name.
-    #[error(transparent)]
-    File(#[from] TomlFileError),
-    /// A number is out of its range.
-    #[error("`{key}` is {value}; it must be {least} to {most}")]
-    Range {
-        key: &'static str,
-        value: u64,
-        /// The smallest.
-        least: u64,
-        /// The largest.
-        most: u64,
-    },
-    /// A name cannot be a directory's.
-    #[error("\"{name}\" is not a name: use letters, digits and hyphens")]
-    Name { name: String },
-    /// An id is not in the catalogue.
-    #[error(
-        "stage \"{stage}\": \"{id}\" is not a tuning. `onbeat tune check --all` lists all of them"
-    )]
-    UnknownSetting {
-        stage: String,
-        /// What was given.
-        id: String,
-    },
-    /// A word is not a format of another tool's output.
-    #[error("`probe_as` is \"{name}\", which is not a format; `onbeat import --help` lists them")]
-    Format {
-        /// What was given.
-        name: String,
-    },
-    /// A text is not an output.
-    #[error("`servo`: {reason}")]
-    Servo {
-        /// Why.
-        reason: String,
-    },
-    /// A program without its format, or the reverse.
-    #[error("`probe` and `probe_as` belong together: a program, and the format of its output")]
-    HalfAProbe,
-    /// No load is listed.
-    #[error("`loads` is empty; list at least one, such as {{ name = \"idle\" }}")]
-    NoLoad,
-}
 
 /// The clock of a study's guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -128,7 +80,7 @@ pub struct StudyStage {
 /// let study = StudyFile::from_toml("runs = 5\nloads = [{ name = \"idle\" }]")?;
 /// let stages: Vec<&str> = study.stages.iter().map(|stage| stage.name.as_str()).collect();
 /// assert_eq!((study.runs, stages), (5, vec!["kernel", "host", "qemu"]));
-/// # Ok::<(), onbeat_lab::study::StudyFileError>(())
+/// # Ok::<(), onbeat_lab::TomlFileError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -253,7 +205,7 @@ impl StudyFile {
     ///
     /// # Errors
     /// When it cannot be read or is not valid.
-    pub fn read(path: &Path) -> Result<Self, StudyFileError> {
+    pub fn read(path: &Path) -> Result<Self, TomlFileError> {
         Self::from_toml(&toml_file::read(path)?)
     }
 
@@ -261,23 +213,25 @@ impl StudyFile {
     ///
     /// # Errors
     /// When it is not valid.
-    pub fn from_toml(text: &str) -> Result<Self, StudyFileError> {
+    pub fn from_toml(text: &str) -> Result<Self, TomlFileError> {
         let mut study: Self = toml_file::parse(text)?;
         study.check_numbers()?;
         check_names("loads", study.loads.iter().map(|load| load.name.as_str()))?;
         check_names("stage", study.stages.iter().map(|stage| stage.name.as_str()))?;
         check_ids(&study.stages)?;
         if study.loads.is_empty() {
-            return Err(StudyFileError::NoLoad);
+            return wrong("`loads` is empty; list at least one, such as { name = \"idle\" }");
         }
 
         study.probe = foreign_probe(study.probe_line.take(), study.probe_as.take())?;
         let servo = study.servo.as_deref().map(str::parse::<PortAddress>);
-        servo.transpose().map_err(|reason| StudyFileError::Servo { reason })?;
-        Ok(study)
+        match servo.transpose() {
+            Ok(_) => Ok(study),
+            Err(reason) => wrong(format!("`servo`: {reason}")),
+        }
     }
 
-    fn check_numbers(&self) -> Result<(), StudyFileError> {
+    fn check_numbers(&self) -> Result<(), TomlFileError> {
         let period_us = u64::try_from(self.period.as_micros()).unwrap_or(u64::MAX);
         let ranges = [
             ("cpus", u64::from(self.cpus), 1, 255),
@@ -291,7 +245,7 @@ impl StudyFile {
         ];
         match ranges.into_iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
             Some((key, value, least, most)) => {
-                Err(StudyFileError::Range { key, value, least, most })
+                wrong(format!("`{key}` is {value}; it must be {least} to {most}"))
             }
             None => Ok(()),
         }
@@ -314,39 +268,44 @@ impl StudyFile {
 fn foreign_probe(
     line: Option<String>,
     format: Option<String>,
-) -> Result<Option<ForeignProbe>, StudyFileError> {
+) -> Result<Option<ForeignProbe>, TomlFileError> {
     match (line, format) {
         (None, None) => Ok(None),
         (Some(line), Some(name)) => {
-            let format = Format::ALL.into_iter().find(|format| format.word() == name);
-            let format = format.ok_or(StudyFileError::Format { name })?;
-            Ok(Some(ForeignProbe::from_line(&line, format)))
+            match Format::ALL.into_iter().find(|format| format.word() == name) {
+                Some(format) => Ok(Some(ForeignProbe::from_line(&line, format))),
+                None => wrong(format!(
+                    "`probe_as` is \"{name}\", which is not a format; `onbeat import --help` lists them"
+                )),
+            }
         }
-        _ => Err(StudyFileError::HalfAProbe),
+        _ => {
+            wrong("`probe` and `probe_as` belong together: a program, and the format of its output")
+        }
     }
 }
 
 fn check_names<'n>(
     list: &'static str,
     names: impl Iterator<Item = &'n str> + Clone,
-) -> Result<(), StudyFileError> {
+) -> Result<(), TomlFileError> {
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     let is_free = |name: &str| name != "untuned" && name != "all";
     match names.clone().find(|name| !is_name(name) || !is_free(name)) {
-        Some(name) => Err(StudyFileError::Name { name: name.to_owned() }),
-        None => Ok(toml_file::check_distinct(list, names)?),
+        Some(name) => wrong(format!("\"{name}\" is not a name: use letters, digits and hyphens")),
+        None => toml_file::check_distinct(list, names),
     }
 }
 
-fn check_ids(stages: &[StudyStage]) -> Result<(), StudyFileError> {
+fn check_ids(stages: &[StudyStage]) -> Result<(), TomlFileError> {
     let ids = stages.iter().flat_map(|stage| stage.settings.iter().map(move |id| (stage, id)));
     match ids.clone().find(|(_, id)| catalogue().get(id).is_none()) {
-        Some((stage, id)) => {
-            Err(StudyFileError::UnknownSetting { stage: stage.name.clone(), id: id.clone() })
-        }
-        None => Ok(toml_file::check_distinct("settings", ids.map(|(_, id)| id))?),
+        Some((StudyStage { name, .. }, id)) => wrong(format!(
+            "stage \"{name}\": \"{id}\" is not a tuning. `onbeat tune check --all` lists all of them"
+        )),
+        None => toml_file::check_distinct("settings", ids.map(|(_, id)| id)),
     }
 }
 

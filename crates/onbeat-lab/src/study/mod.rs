@@ -34,7 +34,7 @@ mod tables;
 pub use application::{AnsweringSide, answer, open_port};
 pub use conduct::{StudyRequest, StudyResults, conduct};
 pub use error::StudyError;
-pub use file::{LEAST_RUNS, StudyClock, StudyFile, StudyFileError, StudyLoad, StudyStage};
+pub use file::{LEAST_RUNS, StudyClock, StudyFile, StudyLoad, StudyStage};
 pub use host::BootState;
 pub use row::{Rows, SettingPrices, Stage, StageLadder, StudyRow};
 pub use servo::Servo;

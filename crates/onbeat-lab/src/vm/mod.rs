@@ -69,7 +69,7 @@ pub use leftover::EndedGuest;
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
     CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabGuest, LabResults, Laboratory,
-    Matrix, MatrixError, NotAShard, Shard, StoredExperiment,
+    Matrix, NotAShard, Shard, StoredExperiment,
 };
 pub use own::{
     AGENT_PROGRAM, DomainError, LoginError, OwnGuest, OwnGuestError, OwnLogin, OwnMachine,

@@ -1,7 +1,7 @@
 //! Why a command of `onbeat net` could not run.
 
+use onbeat_lab::TomlFileError;
 use onbeat_lab::net::lockstep::LockstepError;
-use onbeat_lab::vm::MatrixError;
 use onbeat_net::boards::output_board::BoardError;
 use onbeat_net::boards::ptp::PtpError;
 use onbeat_net::kernel_device::KernelDeviceError;
@@ -23,7 +23,7 @@ pub(crate) enum NetFailure {
     #[error(transparent)]
     Lockstep(#[from] LockstepError),
     #[error("--kernels or --loads: {0}")]
-    Matrix(Box<MatrixError>),
+    Matrix(Box<TomlFileError>),
     #[error("after `--`, only options of `onbeat measure rtt` are accepted: {0}")]
     Words(String),
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use onbeat_lab::vm::MatrixError;
+use onbeat_lab::TomlFileError;
 
 /// Why a command of `onbeat vm` could not run.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub(crate) enum VmFailure {
     )]
     NotAMeasurement { word: String },
     #[error("{path}: {source}")]
-    Matrix { path: PathBuf, source: MatrixError },
+    File { path: PathBuf, source: TomlFileError },
     #[error("{path}: only experiments with clock = \"virtual\" run again in the same way")]
     ReplayOfOtherClock { path: PathBuf },
     #[error(

@@ -7,12 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::campaign::CampaignEvent;
+use onbeat_lab::TomlFileError;
 use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
-use onbeat_lab::vm::{
-    LabResults, Laboratory, Matrix, MatrixError, Measures, Shard, Virtual, VmClock,
-};
+use onbeat_lab::vm::{LabResults, Laboratory, Matrix, Measures, Shard, Virtual, VmClock};
 use serde_json::{Value, json};
 
 use super::options::NetLabOptions;
@@ -33,7 +32,7 @@ const PACKAGE: (&str, &str) = ("linux-image-", "-amd64");
 pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     let tests = tests(options);
     let matrices = BoardTest::ALL.map(|test| tests.matrix(test));
-    let matrices: Result<Vec<Matrix>, MatrixError> = matrices.into_iter().collect();
+    let matrices: Result<Vec<Matrix>, TomlFileError> = matrices.into_iter().collect();
     let matrices = matrices.map_err(|why| NetFailure::Matrix(Box::new(why)))?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let stop = &interruptions.stop;

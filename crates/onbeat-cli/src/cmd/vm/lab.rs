@@ -104,7 +104,7 @@ pub(super) fn stock(
 /// Reads a laboratory, and whether the agent can do all that its guests have to do.
 pub(super) fn read(path: &Path) -> Result<(Matrix, bool), Failure> {
     let mut matrix =
-        Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.to_owned(), source })?;
+        Matrix::read(path).map_err(|source| VmFailure::File { path: path.to_owned(), source })?;
     let refused = |why| VmFailure::Measured { path: path.to_owned(), why };
     let is_the_agents = matrix.plan_by(guest_plan).map_err(refused)?;
     Ok((matrix, is_the_agents))

@@ -23,7 +23,7 @@ use super::stock::Stock;
 use super::study_options::VmStudyOptions;
 use crate::cmd::Common;
 use crate::cmd::cells::{CellLines, say_missing};
-use crate::cmd::failure::study::StudyFailure;
+use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::signals;
@@ -81,7 +81,7 @@ fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
         None => StudyFile::from_toml(""),
     };
     let path = || options.file.clone().unwrap_or_default();
-    let mut study = study.map_err(|source| StudyFailure::File { path: path(), source })?;
+    let mut study = study.map_err(|source| VmFailure::File { path: path(), source })?;
     if let Some(clock) = options.clock {
         study.clock = clock;
     }

@@ -5,13 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use onbeat::bench::CellTuning;
 use onbeat::load::Load;
 use serde::Deserialize;
 
-use crate::toml_file;
+use crate::toml_file::{self, TomlFileError, wrong};
 
 use super::tuning::LabTuning;
-use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, MatrixError, NamedEntry};
+use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, NamedEntry};
 use crate::vm::GuestWiring;
 
 /// Largest number of experiments of a file.
@@ -120,7 +121,7 @@ enum Seeds {
 }
 
 /// Reads the text of a file. Paths in it are relative to `directory`.
-pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError> {
+pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, TomlFileError> {
     let table: LabTable = toml_file::parse(text)?;
     let clock = clock(&table)?;
     let kernels = table.kernels.iter().map(|entry| kernel(entry, directory));
@@ -133,10 +134,13 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
     let seeds = seeds(table.seeds)?;
     let own = kernels.iter().find(|kernel| kernel.is_own());
     if let Some(own) = own.filter(|_| table.gpio || table.boards) {
-        return Err(MatrixError::WiredOwnGuest { name: own.name.clone() });
+        return wrong(format!(
+            "kernel \"{}\" is a guest of your own: `gpio` and `boards` need onbeat's guests",
+            own.name
+        ));
     }
     let mut measure = table.measure.split_whitespace().map(str::to_owned);
-    let probe = measure.next().ok_or(MatrixError::Empty { list: "measure" })?;
+    let probe = measure.next().map_or_else(|| empty("measure"), Ok)?;
 
     distinct("kernels", kernels.iter().map(|kernel| &kernel.name))?;
     distinct("command_lines", command_lines.iter().map(|line| &line.name))?;
@@ -172,33 +176,43 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
 
     match matrix.experiment_count() {
         0..=MOST_EXPERIMENTS => Ok(matrix),
-        experiments => Err(MatrixError::TooMany { experiments, limit: MOST_EXPERIMENTS }),
+        experiments => too_many(experiments),
     }
 }
 
-fn clock(table: &LabTable) -> Result<ClockChoice, MatrixError> {
+fn too_many<T>(experiments: usize) -> Result<T, TomlFileError> {
+    wrong(format!(
+        "the lists multiply to {experiments} experiments, at most {MOST_EXPERIMENTS} are allowed"
+    ))
+}
+
+fn empty<T>(list: &str) -> Result<T, TomlFileError> {
+    wrong(format!("`{list}` is empty; list at least one"))
+}
+
+fn clock(table: &LabTable) -> Result<ClockChoice, TomlFileError> {
     match (table.clock, table.shift) {
         (ClockWord::Virtual, shift) => match shift.unwrap_or(USUAL_SHIFT) {
             shift @ 0..=LARGEST_SHIFT => Ok(ClockChoice::Virtual { shift }),
-            shift => Err(MatrixError::Shift { shift, largest: LARGEST_SHIFT }),
+            shift => wrong(format!(
+                "`shift` is {shift}, at most {LARGEST_SHIFT}: an instruction takes 2^shift ns"
+            )),
         },
-        (_, Some(_)) => Err(MatrixError::ShiftOfOtherClock),
+        (_, Some(_)) => wrong("`shift` is for clock = \"virtual\" only; leave it out"),
         (ClockWord::Real, None) => Ok(ClockChoice::Real),
         (ClockWord::Free, None) => Ok(ClockChoice::Free),
     }
 }
 
-fn seeds(seeds: Seeds) -> Result<Vec<u32>, MatrixError> {
+fn seeds(seeds: Seeds) -> Result<Vec<u32>, TomlFileError> {
     match seeds {
         Seeds::List(seeds) => Ok(seeds),
-        Seeds::Number(number) if number as usize > MOST_EXPERIMENTS => {
-            Err(MatrixError::TooMany { experiments: number as usize, limit: MOST_EXPERIMENTS })
-        }
+        Seeds::Number(number) if number as usize > MOST_EXPERIMENTS => too_many(number as usize),
         Seeds::Number(number) => Ok((1..=number).collect()),
     }
 }
 
-fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, MatrixError> {
+fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, TomlFileError> {
     let table = match entry {
         KernelEntry::Package(package) => {
             let origin = KernelOrigin::Package(package.clone());
@@ -210,7 +224,9 @@ fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, MatrixE
     let KernelTable { name, package, image, modules, qemu, domain, login, password_file } = table;
     let is_own = qemu.is_some() || domain.is_some();
     if login.is_some() && !is_own || password_file.is_some() && login.is_none() {
-        return Err(MatrixError::LoginOfKernel { name: name.clone() });
+        return wrong(format!(
+            "kernel \"{name}\": `login` is for a guest of your own (`qemu` or `domain`), `password_file` for its `login`"
+        ));
     }
     let password_file = password_file.as_ref().map(|path| directory.join(path));
     let login = login.as_ref().map(|user| (user.clone(), password_file));
@@ -226,7 +242,11 @@ fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, MatrixE
         (None, None, None, None, Some(domain)) => {
             KernelOrigin::Domain(directory.join(domain), login)
         }
-        _ => return Err(MatrixError::KernelOrigin { name: name.clone() }),
+        _ => {
+            return wrong(format!(
+                "kernel \"{name}\" needs one of `package`, `image` with optional `modules`, `qemu` or `domain`"
+            ));
+        }
     };
     Ok(KernelChoice { name: name.clone(), origin })
 }
@@ -240,31 +260,37 @@ fn command_line(entry: &CommandLineEntry) -> NamedEntry<Vec<String>> {
     NamedEntry { name: name.clone(), value: words }
 }
 
-fn tuning(word: &str) -> Result<NamedEntry<LabTuning>, MatrixError> {
-    let value = LabTuning::new(word, &word.parse()?)?;
-    Ok(NamedEntry { name: word.to_owned(), value })
+fn tuning(word: &str) -> Result<NamedEntry<LabTuning>, TomlFileError> {
+    match word.parse::<CellTuning>().map(|tuning| LabTuning::new(&tuning)) {
+        Ok(Ok(value)) => Ok(NamedEntry { name: word.to_owned(), value }),
+        Ok(Err(reason)) => wrong(format!("tuning `{word}`: {reason}")),
+        Err(why) => wrong(why.to_string()),
+    }
 }
 
-fn load(entry: &LoadEntry) -> Result<NamedEntry<Load>, MatrixError> {
+fn load(entry: &LoadEntry) -> Result<NamedEntry<Load>, TomlFileError> {
     let (name, load) = match entry {
         LoadEntry::Load(load) => (load, load),
         LoadEntry::Named { name, load } => (name, load),
     };
-    Ok(NamedEntry { name: name.clone(), value: load.parse()? })
+    match load.parse::<Load>() {
+        Ok(value) => Ok(NamedEntry { name: name.clone(), value }),
+        Err(why) => wrong(why.to_string()),
+    }
 }
 
 /// Refuses a list that is empty or has a name twice.
 fn distinct<N: Ord + ToString>(
     list: &'static str,
     names: impl Iterator<Item = N>,
-) -> Result<(), MatrixError> {
+) -> Result<(), TomlFileError> {
     let mut names = names.peekable();
     if names.peek().is_none() {
-        return Err(MatrixError::Empty { list });
+        return empty(list);
     }
-    Ok(toml_file::check_distinct(list, names)?)
+    toml_file::check_distinct(list, names)
 }
 
-fn above_zero(key: &'static str, value: u64) -> Result<(), MatrixError> {
-    if value == 0 { Err(MatrixError::Zero { key }) } else { Ok(()) }
+fn above_zero(key: &str, value: u64) -> Result<(), TomlFileError> {
+    if value == 0 { wrong(format!("`{key}` is 0; it must be above 0")) } else { Ok(()) }
 }

@@ -14,9 +14,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use onbeat::bench::CellTuningError;
 use onbeat::campaign::product;
-use onbeat::load::{Load, LoadError};
+use onbeat::load::Load;
 use serde::{Deserialize, Serialize};
 
 pub use conduct::{Laboratory, NotAShard, Shard};
@@ -35,67 +34,6 @@ use super::{
 /// Delay of an experiment's start per seed, in microseconds. No usual period is a multiple of it,
 /// so seeds shift load and loop against each other.
 const DELAY_PER_SEED_US: u32 = 137;
-
-/// An error in a laboratory's file; the caller names the file.
-#[derive(Debug, thiserror::Error)]
-pub enum MatrixError {
-    /// The file cannot be read, is not valid TOML, or repeats a name.
-    #[error(transparent)]
-    File(#[from] TomlFileError),
-    /// A list is empty.
-    #[error("`{list}` is empty; list at least one")]
-    Empty {
-        /// Its key.
-        list: &'static str,
-    },
-    /// A number is 0.
-    #[error("`{key}` is 0; it must be above 0")]
-    Zero { key: &'static str },
-    /// The time of an instruction is out of range.
-    #[error("`shift` is {shift}, at most {largest}: an instruction takes 2^shift ns")]
-    Shift {
-        /// The value.
-        shift: u8,
-        largest: u8,
-    },
-    /// The time of an instruction is set for a clock that counts none.
-    #[error("`shift` is for clock = \"virtual\" only; leave it out")]
-    ShiftOfOtherClock,
-    /// A kernel has none of the keys that say where it is from, or several.
-    #[error(
-        "kernel \"{name}\" needs one of `package`, `image` with optional `modules`, `qemu` or `domain`"
-    )]
-    KernelOrigin { name: String },
-    /// Nobody logs in at a guest of onbeat's own, nor with a password alone.
-    #[error(
-        "kernel \"{name}\": `login` is for a guest of your own (`qemu` or `domain`), `password_file` for its `login`"
-    )]
-    LoginOfKernel { name: String },
-    /// Lines and cables are modules for a kernel of onbeat's own guests.
-    #[error("kernel \"{name}\" is a guest of your own: `gpio` and `boards` need onbeat's guests")]
-    WiredOwnGuest { name: String },
-    /// A word is not a valid tuning.
-    #[error(transparent)]
-    Tuning(#[from] CellTuningError),
-    /// A tuning that no guest of a laboratory can have.
-    #[error("tuning `{tuning}`: {reason}")]
-    NotInGuest {
-        tuning: String,
-        /// Why.
-        reason: &'static str,
-    },
-    /// A word is not a valid load.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The lists multiply to too many experiments.
-    #[error("the lists multiply to {experiments} experiments, at most {limit} are allowed")]
-    TooMany {
-        /// Their number.
-        experiments: usize,
-        /// The largest number.
-        limit: usize,
-    },
-}
 
 /// The clock that a laboratory's guests run by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +162,7 @@ pub struct Experiment {
 /// "#;
 /// let matrix = Matrix::from_toml(text, ".".as_ref())?;
 /// assert_eq!(matrix.experiments().len(), 2 * 2 * 10);
-/// # Ok::<(), onbeat_lab::vm::MatrixError>(())
+/// # Ok::<(), onbeat_lab::TomlFileError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
@@ -252,7 +190,7 @@ impl Matrix {
     ///
     /// # Errors
     /// When it cannot be read or is not valid.
-    pub fn read(path: &Path) -> Result<Self, MatrixError> {
+    pub fn read(path: &Path) -> Result<Self, TomlFileError> {
         Self::from_toml(&toml_file::read(path)?, path.parent().unwrap_or(Path::new(".")))
     }
 
@@ -260,7 +198,7 @@ impl Matrix {
     ///
     /// # Errors
     /// When it is not valid.
-    pub fn from_toml(text: &str, directory: &Path) -> Result<Self, MatrixError> {
+    pub fn from_toml(text: &str, directory: &Path) -> Result<Self, TomlFileError> {
         file::parse(text, directory)
     }
 

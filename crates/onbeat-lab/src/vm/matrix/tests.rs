@@ -1,6 +1,6 @@
 use super::*;
 
-fn matrix(text: &str) -> Result<Matrix, MatrixError> {
+fn matrix(text: &str) -> Result<Matrix, TomlFileError> {
     Matrix::from_toml(text, Path::new("/lab"))
 }
 

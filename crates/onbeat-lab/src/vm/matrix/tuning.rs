@@ -6,8 +6,6 @@ use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{TuningRecord, catalogue};
 use onbeat_tune::plan::recipes::{Recipe, appliable, recipe};
 
-use super::MatrixError;
-
 /// Real-time priority of P, as in a bench.
 const PRIORITY: &str = "98";
 const SECOND_CPU: &str = "it names CPUs other than the loop's, and these guests have one";
@@ -24,10 +22,9 @@ pub(super) struct LabTuning {
 }
 
 impl LabTuning {
-    /// Refuses what needs a second CPU or a bench.
-    pub(super) fn new(word: &str, tuning: &CellTuning) -> Result<Self, MatrixError> {
+    /// Refuses what needs a second CPU or a bench, with the reason.
+    pub(super) fn new(tuning: &CellTuning) -> Result<Self, &'static str> {
         let wanted = tuning.options();
-        let refused = |reason| MatrixError::NotInGuest { tuning: word.to_owned(), reason };
         let refusals = [
             (wanted.letters.shield, "C shields a CPU, and these guests have one"),
             (wanted.timer_slack_ns.is_some(), "timer.slack is an option of `onbeat bench` only"),
@@ -37,12 +34,12 @@ impl LabTuning {
             ),
         ];
         if let Some((_, reason)) = refusals.into_iter().find(|(is_wanted, _)| *is_wanted) {
-            return Err(refused(reason));
+            return Err(reason);
         }
 
         let mut this = Self::default();
         for name in tuning.host_names() {
-            this.add(name).map_err(refused)?;
+            this.add(name)?;
         }
 
         let mut options = vec!["--priority", if wanted.letters.priority { PRIORITY } else { "0" }];
