@@ -10,7 +10,7 @@ use onbeat_tune::{CpuList, TuneError};
 use super::baseline::{baseline, loop_setup};
 use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
-use super::host::{BootState, StudyHost, boot_state};
+use super::host::{StudyHost, outstanding};
 use super::measure::StudyBench;
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
@@ -52,8 +52,8 @@ pub struct StudyResults {
     pub failed: Vec<(String, String)>,
     /// Measurements that were not made, because the study was stopped.
     pub missing: usize,
-    /// The kernel command line of this boot.
-    pub boot: BootState,
+    /// Parameters of the kernel command line that are not in effect in this boot.
+    pub outstanding: Vec<String>,
     /// Where run files are.
     pub store: StudyStore,
 }
@@ -75,9 +75,9 @@ pub fn conduct<C: VmClock>(
     let setup = loop_setup(&own, request.study, C::NAME);
     let mut host = StudyHost::open(request.journals, request.command, setup)?;
 
-    let rows = Rows::new(&baseline.stages, request.study.prices);
-    let boot = boot_state(&host.tree, &baseline.stages, &host.setup)?;
-    let queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
+    let rows = Rows::new(&baseline.stages, request.study.price_settings);
+    let outstanding = outstanding(&host.tree, &baseline.stages, &host.setup)?;
+    let queue = Queue::new(request, &rows, outstanding.is_empty(), &store, C::NAME)?;
     let Queue { due, stored: mut measured, waiting } = queue;
     say_where(&baseline, request.study.probe.as_ref(), report);
     report(CampaignEvent::Begun { due: due.len(), stored: measured.len(), waiting });
@@ -93,7 +93,7 @@ pub fn conduct<C: VmClock>(
     let failed = campaign.into_failed();
     let missing = due.len() - new.len() - failed.len();
     measured.extend(new);
-    Ok(StudyResults { baseline, rows, measured, waiting, failed, missing, boot, store })
+    Ok(StudyResults { baseline, rows, measured, waiting, failed, missing, outstanding, store })
 }
 
 /// Says where guests run, and by which clock.
@@ -138,15 +138,14 @@ struct Queue {
 
 impl Queue {
     /// Run by run, so that all rows see the same background; within a run the rows in their order,
-    /// those that take a reboot last.
+    /// those that take a reboot last: `is_booted` says that all parameters are in effect.
     fn new(
         request: &StudyRequest<'_>,
         rows: &Rows,
-        boot: &BootState,
+        is_booted: bool,
         store: &StudyStore,
         clock: &str,
     ) -> Result<Self, StudyError> {
-        let is_booted = *boot == BootState::InEffect;
         let has_boot_rows = rows.rows.iter().any(|row| row.takes_reboot);
         let guest = guest_key(request, clock)?;
         let mut this = Self { due: Vec::new(), stored: Vec::new(), waiting: 0 };

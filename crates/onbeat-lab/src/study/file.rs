@@ -11,7 +11,6 @@ use onbeat_tune::catalogue::catalogue;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::row::SettingPrices;
 use super::setting::STAGES;
 use crate::toml_file::{self, TomlFileError, wrong};
 use crate::vm::ForeignProbe;
@@ -124,9 +123,8 @@ pub struct StudyFile {
     /// Output of the guest for its edges, as `onbeat measure write --output` takes it; `None` is a
     /// virtual servo.
     pub servo: Option<String>,
-    /// Which settings are priced each by itself.
-    #[serde(rename = "price_settings", deserialize_with = "prices")]
-    pub prices: SettingPrices,
+    /// Whether each setting that takes no reboot is priced by itself, as stages are.
+    pub price_settings: bool,
     pub loads: Vec<StudyLoad>,
     #[serde(rename = "stage")]
     pub stages: Vec<StudyStage>,
@@ -158,11 +156,6 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     u64::deserialize(from).map(Duration::from_secs)
 }
 
-fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<SettingPrices, D::Error> {
-    let is_each = bool::deserialize(from)?;
-    Ok(if is_each { SettingPrices::Settings } else { SettingPrices::Stages })
-}
-
 impl Default for StudyFile {
     fn default() -> Self {
         let load = |name: &str, host: &str, guest: &str| StudyLoad {
@@ -192,7 +185,7 @@ impl Default for StudyFile {
             runs: LEAST_RUNS,
             commands: 1000,
             servo: None,
-            prices: SettingPrices::Settings,
+            price_settings: true,
             loads: vec![load("idle", "idle", "idle"), load("busy", "cpu=80%", "cpu=50%")],
             stages: STAGES.map(stage).to_vec(),
             limit: Duration::from_secs(300),
@@ -258,7 +251,7 @@ impl StudyFile {
         Self {
             duration: self.duration.min(Duration::from_secs(2)),
             runs: 1,
-            prices: SettingPrices::Stages,
+            price_settings: false,
             ..self
         }
     }
@@ -326,11 +319,11 @@ mod tests {
         assert_eq!(loads, ["idle", "busy"]);
         let [host, guest] = [&study.loads[1].host, &study.loads[1].guest].map(Load::to_string);
         assert_eq!((host.as_str(), guest.as_str()), ("cpu=80%", "cpu=50%"));
-        assert_eq!(study.prices, SettingPrices::Settings);
+        assert!(study.price_settings);
 
         let quick = study.quick();
         assert_eq!((quick.duration.as_secs(), quick.runs), (2, 1));
-        assert_eq!(quick.prices, SettingPrices::Stages);
+        assert!(!quick.price_settings);
     }
 
     #[test]

@@ -94,32 +94,20 @@ impl StudyHost {
     }
 }
 
-/// The kernel command line of this boot, as far as the study is concerned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BootState {
-    /// All parameters of the study are in effect, or it has none.
-    InEffect,
-    /// These parameters are not.
-    Outstanding {
-        /// As they are written on the command line.
-        parameters: Vec<String>,
-    },
-}
-
-/// Finds out which parameters of the stages are outstanding: probed, whatever a boot loader's file
-/// says.
-pub(super) fn boot_state(
+/// Finds out which parameters of the stages are not in effect in this boot, as they are written on
+/// the kernel command line: probed, whatever a boot loader's file says.
+pub(super) fn outstanding(
     tree: &HostTree,
     stages: &[Stage],
     setup: &LoopSetup,
-) -> Result<BootState, StudyError> {
+) -> Result<Vec<String>, StudyError> {
     let settings = stages.iter().flat_map(|stage| &stage.settings);
     let ids: Vec<&str> = settings
         .filter(|one| one.means() == Some(Means::Boot))
         .map(|one| one.id.as_str())
         .collect();
     if ids.is_empty() {
-        return Ok(BootState::InEffect);
+        return Ok(Vec::new());
     }
 
     let plan = planned(tree, &ids, setup)?;
@@ -130,9 +118,5 @@ pub(super) fn boot_state(
             parameters.push(word.to_owned());
         }
     }
-    Ok(if parameters.is_empty() {
-        BootState::InEffect
-    } else {
-        BootState::Outstanding { parameters }
-    })
+    Ok(parameters)
 }

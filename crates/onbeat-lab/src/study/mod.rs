@@ -35,8 +35,7 @@ pub use application::{AnsweringSide, answer, open_port};
 pub use conduct::{StudyRequest, StudyResults, conduct};
 pub use error::StudyError;
 pub use file::{LEAST_RUNS, StudyClock, StudyFile, StudyLoad, StudyStage};
-pub use host::BootState;
-pub use row::{Rows, SettingPrices, Stage, StageLadder, StudyRow};
+pub use row::{Rows, Stage, StageLadder, StudyRow};
 pub use servo::Servo;
 pub use setting::{FIRMWARE, MachineSetting, Means, SettingState, StageSetting};
 pub use store::{

@@ -57,19 +57,11 @@ pub struct Rows {
     pub before_reboot: Option<StageLadder>,
 }
 
-/// Which settings are priced each by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettingPrices {
-    /// Only stages are.
-    Stages,
-    /// Each setting is that takes no reboot.
-    Settings,
-}
-
 impl Rows {
-    /// The rows of these stages.
+    /// The rows of these stages; with `price_settings` each setting that takes no reboot is left
+    /// out of all as well.
     #[must_use]
-    pub fn new(stages: &[Stage], prices: SettingPrices) -> Self {
+    pub fn new(stages: &[Stage], price_settings: bool) -> Self {
         let used: Vec<&Stage> =
             stages.iter().filter(|stage| stage.ids().next().is_some()).collect();
         let now: Vec<&Stage> = used.iter().filter(|stage| !stage.takes_reboot()).copied().collect();
@@ -79,7 +71,7 @@ impl Rows {
             this.before_reboot = Some(this.ladder(&now));
         }
         let mut complete = this.ladder(&used);
-        if prices == SettingPrices::Settings {
+        if price_settings {
             complete.without.extend(this.without_settings(&used));
         }
 
@@ -200,7 +192,7 @@ mod tests {
 
     #[test]
     fn rows_that_take_a_reboot_are_measured_last_and_none_twice() {
-        let rows = Rows::new(&stages(), SettingPrices::Stages);
+        let rows = Rows::new(&stages(), false);
         let all = names(&rows);
         let (now, later) = all.split_at(4);
         assert_eq!(now, ["untuned", "host", "host+qemu", "qemu"]);
@@ -221,7 +213,7 @@ mod tests {
 
     #[test]
     fn each_setting_that_takes_no_reboot_has_a_row_without_it() {
-        let rows = Rows::new(&stages(), SettingPrices::Settings);
+        let rows = Rows::new(&stages(), true);
         let without = rows.row("all - wq.unbound").expect("a row");
         assert_eq!(without.settings, ["shield.isolcpus", "rcu.stall", "vmm.mem"]);
         assert!(without.takes_reboot, "the rest of all is on the command line");
@@ -232,15 +224,15 @@ mod tests {
 
     #[test]
     fn settings_that_are_as_wanted_are_in_no_row() {
-        let rows = Rows::new(&stages(), SettingPrices::Settings);
+        let rows = Rows::new(&stages(), true);
         assert!(rows.rows.iter().all(|row| !row.settings.contains(&"timer.migration".to_owned())));
-        let none = Rows::new(&[], SettingPrices::Stages);
+        let none = Rows::new(&[], false);
         assert_eq!((names(&none), none.complete.all.as_str()), (vec!["untuned"], "untuned"));
     }
 
     #[test]
     fn outside_of_a_guest_rows_that_differ_in_qemu_alone_are_one() {
-        let rows = Rows::new(&stages(), SettingPrices::Stages);
+        let rows = Rows::new(&stages(), false);
         let outside = |name: &str| rows.outside(rows.row(name).expect("a row"));
         assert_eq!(outside("host+qemu"), "host");
         assert_eq!(outside("kernel+host+qemu"), "kernel+host");

@@ -77,13 +77,12 @@ impl StudyResults {
         if side == StudySide::Outside { REAL } else { &self.baseline.clock }
     }
 
-    /// All tables, in the order of reading.
+    /// All tables that have a row, in the order of reading.
     ///
     /// # Errors
     /// When a stored run file cannot be read.
     pub fn tables(&self) -> Result<Vec<Table>, StudyError> {
-        let mut tables = vec![self.firmware()];
-        tables.extend(self.left_out());
+        let mut tables = vec![self.firmware(), self.left_out()];
         for load in self.loads() {
             for dated in self.ladders() {
                 // Figures of two clocks are in two tables.
@@ -97,17 +96,20 @@ impl StudyResults {
                         ),
                     };
                 for sides in latencies {
-                    tables.extend(self.latency(dated, &load, sides)?);
+                    tables.push(self.latency(dated, &load, sides)?);
                 }
-                tables.extend(self.jobs(dated, &load));
+                if self.baseline.clock == FREE {
+                    tables.push(self.jobs(dated, &load));
+                }
                 tables.extend(self.application(dated, &load));
                 for side in prices {
-                    tables.extend(self.prices(dated, &load, *side)?);
+                    tables.push(self.prices(dated, &load, *side)?);
                 }
             }
         }
 
         tables.extend(self.threads());
+        tables.retain(|table| !table.rows.is_empty());
         Ok(tables)
     }
 
@@ -133,7 +135,7 @@ impl StudyResults {
     }
 
     /// Settings of the stages that no row has.
-    fn left_out(&self) -> Option<Table> {
+    fn left_out(&self) -> Table {
         let mut rows = Vec::new();
         for stage in &self.baseline.stages {
             for setting in &stage.settings {
@@ -146,12 +148,12 @@ impl StudyResults {
             }
         }
 
-        (!rows.is_empty()).then(|| Table {
+        Table {
             title: "Settings that are in no row".to_owned(),
             columns: ["stage", "setting", "because"].map(Column::words).to_vec(),
             rows,
             legend: Vec::new(),
-        })
+        }
     }
 
     /// The rows of a ladder that have been measured, with their labels. Outside of a guest several
@@ -181,7 +183,7 @@ impl StudyResults {
         DatedLadder { when, ladder }: DatedLadder<'_>,
         load: &str,
         sides: &[StudySide],
-    ) -> Result<Option<Table>, StudyError> {
+    ) -> Result<Table, StudyError> {
         let (mut rows, mut lost) = (Vec::new(), Vec::new());
         for (label, measured) in self.rungs(ladder, sides, load) {
             if let Some(found) = self.store.statistics(&measured)? {
@@ -203,29 +205,24 @@ impl StudyResults {
             ));
         }
         let names = ["min", "avg", "max", "p99", "p99.9", "overruns", "skipped", "samples", "runs"];
-        Ok((!rows.is_empty()).then(|| Table {
+        Ok(Table {
             title: title(&format!("Latency in {unit} ({clock} clock)"), load, when),
             columns: Column::all(&["version"], &names),
             rows,
             legend,
-        }))
+        })
     }
 
-    /// Guests by the free clock, which has no latencies; none by another clock.
-    fn jobs(&self, dated: DatedLadder<'_>, load: &str) -> Option<Table> {
-        let DatedLadder { when, ladder } = dated;
-        if self.baseline.clock != FREE {
-            return None;
-        }
+    /// Guests by the free clock, which has no latencies.
+    fn jobs(&self, DatedLadder { when, ladder }: DatedLadder<'_>, load: &str) -> Table {
         let rungs = self.rungs(ladder, &[StudySide::Inside], load).into_iter();
-        let rows: Vec<Row> =
-            rungs.map(|(label, measured)| Row::new([label, measured.len().to_string()])).collect();
-        (!rows.is_empty()).then(|| Table {
+        let row = |(label, measured): (_, Vec<_>)| Row::new([label, measured.len().to_string()]);
+        Table {
             title: title("Guests that ended their measurement (free clock)", load, when),
             columns: Column::all(&["version"], &["guests"]),
-            rows,
+            rows: rungs.map(row).collect(),
             legend: vec![NO_LATENCIES.to_owned()],
-        })
+        }
     }
 
     /// From a command to its edge: bare metal and guest, those of an emulated guest by themselves.
@@ -234,33 +231,27 @@ impl StudyResults {
         let of = |sides: &[StudySide], clock: &str, legend: &[&str]| {
             let DatedLadder { when, ladder } = dated;
             let rungs = self.rungs(ladder, sides, load).into_iter();
-            let rows: Vec<Row> =
-                rungs.filter_map(|(label, measured)| edges(label, &measured)).collect();
+            let rows = rungs.filter_map(|(label, measured)| edges(label, &measured));
             let what = format!("Application: from a command to its edge at the servo, in {clock}");
             let figures = ["min", "avg", "max", "std dev", "within", "edges"];
-            (!rows.is_empty()).then(|| Table {
+            Table {
                 title: title(&what, load, when),
                 columns: Column::all(&["version"], &figures),
-                rows,
+                rows: rows.collect(),
                 legend: legend.iter().map(|line| (*line).to_owned()).collect(),
-            })
+            }
         };
         let (outside, inside) = BOTH.split_at(1);
         let mut guests = self.measured.iter().filter(|one| one.slot.side == StudySide::Inside);
         let has_times = guests
             .any(|one| one.answers.as_ref().is_some_and(|answers| !answers.edges_ns.is_empty()));
         let by_timer = if has_times { BY_TIMER } else { NO_TIMES };
-        let tables = match self.baseline.clock.as_str() {
-            REAL => [of(&BOTH, "us (real clock)", &[]), None],
-            FREE => {
-                [of(outside, "us (real clock)", &[]), of(inside, "us (free clock)", &[OF_EMULATOR])]
-            }
-            _ => [
-                of(outside, "us (real clock)", &[]),
-                of(inside, "virtual us (virtual clock)", &[by_timer, NO_HOST]),
-            ],
+        let of_guest = match self.baseline.clock.as_str() {
+            REAL => return vec![of(&BOTH, "us (real clock)", &[])],
+            FREE => of(inside, "us (free clock)", &[OF_EMULATOR]),
+            _ => of(inside, "virtual us (virtual clock)", &[by_timer, NO_HOST]),
         };
-        tables.into_iter().flatten().collect()
+        vec![of(outside, "us (real clock)", &[]), of_guest]
     }
 
     /// What the tail is without a stage or setting, as a multiple of that with everything.
@@ -269,7 +260,7 @@ impl StudyResults {
         DatedLadder { when, ladder }: DatedLadder<'_>,
         load: &str,
         side: StudySide,
-    ) -> Result<Option<Table>, StudyError> {
+    ) -> Result<Table, StudyError> {
         let with = self.of(&ladder.all, side, load);
         let mut rows = Vec::new();
         if let Some(all) = self.store.statistics(&with)? {
@@ -293,7 +284,7 @@ impl StudyResults {
         let few = format!(
             "Runs: {runs}. With fewer than {LEAST_RUNS}, chance makes such differences as well."
         );
-        Ok((!rows.is_empty()).then(|| Table {
+        Ok(Table {
             title: title(&what, load, when),
             columns: Column::all(
                 &["left out"],
@@ -301,7 +292,7 @@ impl StudyResults {
             ),
             rows,
             legend: Some(few).filter(|_| runs < LEAST_RUNS as usize).into_iter().collect(),
-        }))
+        })
     }
 
     /// The smallest and the largest of the maxima of runs, in nanoseconds.
@@ -406,8 +397,7 @@ fn us(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
 
-    use super::super::host::BootState;
-    use super::super::row::{Rows, SettingPrices, Stage};
+    use super::super::row::{Rows, Stage};
     use super::super::setting::{MachineSetting, Means, StageSetting};
     use super::super::store::{Answers, RowSlot, SeenThread, StudyBaseline, StudyStore};
     use super::*;
@@ -443,7 +433,7 @@ mod tests {
     fn results(directory: &std::path::Path, clock: &str) -> StudyResults {
         let store = StudyStore::open(directory).expect("a store");
         let baseline = baseline(clock);
-        let rows = Rows::new(&baseline.stages, SettingPrices::Stages);
+        let rows = Rows::new(&baseline.stages, false);
         let mut measured = Vec::new();
         for row in &rows.rows {
             for side in [StudySide::Outside, StudySide::Inside] {
@@ -482,8 +472,8 @@ mod tests {
                 measured.push(one);
             }
         }
-        let (waiting, failed, missing, boot) = (0, Vec::new(), 0, BootState::InEffect);
-        StudyResults { baseline, rows, measured, waiting, failed, missing, boot, store }
+        let (waiting, failed, missing, outstanding) = (0, Vec::new(), 0, Vec::new());
+        StudyResults { baseline, rows, measured, waiting, failed, missing, outstanding, store }
     }
 
     fn tables(clock: &str) -> Vec<Table> {

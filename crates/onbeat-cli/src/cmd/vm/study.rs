@@ -10,7 +10,7 @@ use std::time::Duration;
 use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
 use onbeat_lab::study::{
-    self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
+    self, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
     BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError, choose_accelerator,
@@ -175,7 +175,9 @@ fn conducted<C: VmClock>(
     let mut report = |event: CampaignEvent<'_>| lines.show(&event);
     let results = study::conduct(request, clock, stop, &mut report)?;
     let tables = results.tables()?;
-    tables.iter().for_each(say_table);
+    for table in &tables {
+        say(Tone::Plain, &format!("\n{}", table.to_text(columns()).trim_end()));
+    }
 
     if !results.measured.is_empty() {
         write_report(request.out, &tables, &results)?;
@@ -211,12 +213,6 @@ fn warn(text: &str) {
     advise(Tone::Careful, &wrapped(text, columns()));
 }
 
-fn say_table(table: &Table) {
-    if !table.rows.is_empty() {
-        say(Tone::Plain, &format!("\n{}", table.to_text(columns()).trim_end()));
-    }
-}
-
 /// Writes the tables as Markdown.
 fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<(), Failure> {
     let path = out.join(REPORT);
@@ -234,7 +230,7 @@ fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<
     if let Some(sentence) = outstanding(results) {
         text += &format!("\n{sentence}\n");
     }
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in tables {
         text += &format!("\n{}", table.to_markdown());
     }
     fs::write(&path, text).map_err(|source| Common::File { what: "write", path, source }.into())
@@ -268,14 +264,13 @@ fn write_pages(request: &StudyRequest<'_>, results: &StudyResults) {
 fn outstanding(results: &StudyResults) -> Option<String> {
     let number = results.waiting;
     let noun = if number == 1 { "measurement waits" } else { "measurements wait" };
-    let how = match &results.boot {
-        BootState::Outstanding { parameters } => format!(
+    let how = if results.outstanding.is_empty() {
+        "remove the parameters of this study from the kernel command line".to_owned()
+    } else {
+        format!(
             "add to the kernel command line of this machine, or write by `onbeat tune persist`: {}",
-            parameters.join(" ")
-        ),
-        BootState::InEffect => {
-            "remove the parameters of this study from the kernel command line".to_owned()
-        }
+            results.outstanding.join(" ")
+        )
     };
 
     (number > 0).then(|| {
