@@ -271,7 +271,7 @@ mod tests {
         };
         for test in BoardTest::ALL {
             let matrix = tests.matrix(test).expect("a laboratory");
-            assert_eq!((matrix.wiring(), matrix.experiments().len()), (GuestWiring::TwoBoards, 2));
+            assert_eq!((matrix.wiring, matrix.experiments().len()), (GuestWiring::TwoBoards, 2));
         }
         assert!(BoardTest::ReadNetworkWrite.measure().contains("--delay 200us"));
 

@@ -43,8 +43,8 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
     let boots = boots(&stock, &matrix)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(path));
-    let niceness = if matrix.clock() == ClockChoice::Real { 0 } else { NICENESS };
-    let real = match (matrix.clock(), boots.first()) {
+    let niceness = if matrix.clock == ClockChoice::Real { 0 } else { NICENESS };
+    let real = match (matrix.clock, boots.first()) {
         (ClockChoice::Real, Some(boot)) => Some(stock.real_clock(boot, stop)?),
         _ => None,
     };
@@ -52,7 +52,7 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
         work: &stock.work,
         out: &out,
         boots,
-        jobs: jobs(options, matrix.clock()),
+        jobs: jobs(options, matrix.clock),
         niceness,
         again: options.verify.unwrap_or(0),
         shard: options.shard.unwrap_or(Shard::WHOLE),
@@ -60,7 +60,7 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
 
     let mut progress = CellLines::new(&begun);
     let mut report = |event: CampaignEvent<'_>| progress.show(&event);
-    match (matrix.clock(), real) {
+    match (matrix.clock, real) {
         (ClockChoice::Virtual { shift }, _) => {
             let clock = |seed| Virtual { shift, seed };
             let results = laboratory.conduct(&matrix, clock, stop, &mut report)?;
@@ -116,7 +116,7 @@ pub(super) fn refuse_own_guests(
     path: &Path,
     what: &'static str,
 ) -> Result<(), VmFailure> {
-    let kernel = matrix.own_guest().map(|own| own.name().to_owned());
+    let kernel = matrix.own_guest().map(|own| own.name.clone());
     kernel.map_or(Ok(()), |kernel| {
         Err(VmFailure::NotRepeatable { path: path.to_owned(), kernel, what })
     })
@@ -125,10 +125,10 @@ pub(super) fn refuse_own_guests(
 /// The boot images of the kernels, in order.
 pub(in crate::cmd) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
     let boot = |kernel: &KernelChoice| match kernel.open(&stock.work, &stock.source)? {
-        LabGuest::Kernel(kernel) => stock.boot(&kernel, &[], matrix.wiring()),
+        LabGuest::Kernel(kernel) => stock.boot(&kernel, &[], matrix.wiring),
         LabGuest::Own(own) => stock.boot_own(&own),
     };
-    matrix.kernels().iter().map(boot).collect()
+    matrix.kernels.iter().map(boot).collect()
 }
 
 pub(in crate::cmd) fn default_out(file: &Path) -> PathBuf {

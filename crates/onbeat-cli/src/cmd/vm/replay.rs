@@ -22,7 +22,7 @@ const MOST_LISTED: usize = 10;
 pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
     let (mut matrix, is_the_agents) = read(path)?;
-    let ClockChoice::Virtual { shift } = matrix.clock() else {
+    let ClockChoice::Virtual { shift } = matrix.clock else {
         return Err(VmFailure::ReplayOfOtherClock { path: path.clone() }.into());
     };
 

@@ -52,7 +52,8 @@ pub enum ClockChoice {
 /// A kernel of a laboratory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelChoice {
-    name: String,
+    /// Its name in tables.
+    pub name: String,
     origin: KernelOrigin,
 }
 
@@ -82,12 +83,6 @@ pub enum LabGuest {
 }
 
 impl KernelChoice {
-    /// Its name in tables.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Whether it is a user's guest.
     #[must_use]
     pub const fn is_own(&self) -> bool {
@@ -166,8 +161,10 @@ pub struct Experiment {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    clock: ClockChoice,
-    kernels: Vec<KernelChoice>,
+    /// The clock of all its guests.
+    pub clock: ClockChoice,
+    /// Its kernels, in the order of the file.
+    pub kernels: Vec<KernelChoice>,
     command_lines: Vec<NamedEntry<Vec<String>>>,
     tunings: Vec<NamedEntry<LabTuning>>,
     loads: Vec<NamedEntry<Load>>,
@@ -180,7 +177,8 @@ pub struct Matrix {
     probe: String,
     /// Its options.
     options: Vec<String>,
-    wiring: GuestWiring,
+    /// What its guests are wired with.
+    pub wiring: GuestWiring,
     /// By tuning and load, where guests measure by plans.
     plans: Option<Vec<Vec<GuestPlan>>>,
 }
@@ -200,24 +198,6 @@ impl Matrix {
     /// When it is not valid.
     pub fn from_toml(text: &str, directory: &Path) -> Result<Self, TomlFileError> {
         file::parse(text, directory)
-    }
-
-    /// The clock of all its guests.
-    #[must_use]
-    pub const fn clock(&self) -> ClockChoice {
-        self.clock
-    }
-
-    /// What its guests are wired with.
-    #[must_use]
-    pub const fn wiring(&self) -> GuestWiring {
-        self.wiring
-    }
-
-    /// Its kernels, in the order of the file.
-    #[must_use]
-    pub fn kernels(&self) -> &[KernelChoice] {
-        &self.kernels
     }
 
     /// Its first user's guest, if it has one: such a guest does not send the same bytes again.

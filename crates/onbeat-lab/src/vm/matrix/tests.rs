@@ -34,7 +34,7 @@ fn the_lists_multiply_with_the_seeds_of_a_cell_together() {
 #[test]
 fn a_file_with_kernels_alone_is_one_idle_experiment_per_kernel() {
     let matrix = matrix("kernels = [\"linux-image-rt-amd64\"]").expect("a file");
-    assert_eq!(matrix.clock(), ClockChoice::Virtual { shift: 3 });
+    assert_eq!(matrix.clock, ClockChoice::Virtual { shift: 3 });
     let all = matrix.experiments();
     assert_eq!((all.len(), &*all[0].cell.load, all[0].seed), (1, "idle", 1));
     let script = matrix.job(&all[0]).script();
@@ -74,7 +74,7 @@ fn another_probe_is_measured_with_its_options() {
     let text = "kernels = [\"k\"]\ngpio = true\n\
                 measure = \"write --output gpio:gpiochip0/0\"\nperiod_us = 500";
     let matrix = matrix(text).expect("a file");
-    assert_eq!(matrix.wiring(), GuestWiring::Gpio);
+    assert_eq!(matrix.wiring, GuestWiring::Gpio);
     let script = matrix.job(&matrix.experiments()[0]).script();
     assert!(script.contains("'onbeat' 'measure' 'write' '--json'"), "{script}");
     assert!(script.contains("'--output' 'gpio:gpiochip0/0' '--priority' '98'"), "{script}");
@@ -83,7 +83,7 @@ fn another_probe_is_measured_with_its_options() {
 #[test]
 fn paths_are_relative_to_the_file() {
     let text = "kernels = [{ name = \"own\", image = \"vmlinuz\", modules = \"/lib/modules/6\" }]";
-    let origin = matrix(text).expect("a file").kernels()[0].origin.clone();
+    let origin = matrix(text).expect("a file").kernels[0].origin.clone();
     let image = PathBuf::from("/lab/vmlinuz");
     assert_eq!(origin, KernelOrigin::Image { image, modules: Some("/lib/modules/6".into()) });
 }
@@ -142,7 +142,7 @@ fn a_second_board_is_started_before_the_measurement_with_its_priority() {
     let text = "kernels = [\"k\"]\nboards = true\ntunings = [\"none\", \"PM\"]\n\
                 measure = \"chain --via udp:10.77.0.2:7471 --one-clock\"";
     let matrix = matrix(text).expect("a file");
-    assert_eq!(matrix.wiring(), GuestWiring::TwoBoards);
+    assert_eq!(matrix.wiring, GuestWiring::TwoBoards);
     for (experiment, priority) in matrix.experiments().iter().zip(["0", "98"]) {
         let script = matrix.job(experiment).script();
         let (board, measured) = script.split_once("'usleep'").expect("a delay");
@@ -178,8 +178,8 @@ fn each_experiment_is_in_exactly_one_shard() {
 fn a_users_guest_is_a_kernel_of_the_list_and_wired_with_nothing() {
     let own = "kernels = [{ name = \"mine\", qemu = \"start.sh\" }, { name = \"dom\", domain = \"d.xml\" }]";
     let found = matrix(own).expect("a file");
-    assert_eq!(found.own_guest().map(KernelChoice::name), Some("mine"));
-    let names: Vec<bool> = found.kernels().iter().map(KernelChoice::is_own).collect();
+    assert_eq!(found.own_guest().map(|own| own.name.as_str()), Some("mine"));
+    let names: Vec<bool> = found.kernels.iter().map(KernelChoice::is_own).collect();
     assert_eq!(names, [true, true]);
     assert!(matrix("kernels = [\"k\"]").expect("a file").own_guest().is_none());
 
