@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::ArgPredicate;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, Command, FromArgMatches, ValueEnum, ValueHint};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
@@ -180,6 +180,15 @@ pub(crate) struct BenchOptions {
     pub(crate) beside_view: BesideOptions,
     #[command(flatten)]
     pub(crate) screen: ScreenOptions,
+}
+
+impl BenchOptions {
+    /// Returns the options of a bench that is typed without any, for other commands that conduct
+    /// one.
+    pub(crate) fn usual() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(Command::new("bench"));
+        Self::from_arg_matches(&command.try_get_matches_from(["bench"])?)
+    }
 }
 
 /// A robot's file, or the name of the one that ships with onbeat; a time that was meant for `--for` is neither.

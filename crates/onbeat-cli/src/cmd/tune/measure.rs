@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::cmd::view::options::BesideOptions;
 use crate::worth::{Machine, RememberedWorth, remember};
 use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::cell_tuning::{AFFINITY, PLACEBO};
@@ -20,11 +19,11 @@ use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
 use super::measure_options::{MeasuredSeries, TuneMeasureOptions};
-use crate::cmd::bench::options::{BenchOptions, BusExchange, Order};
+use crate::cmd::bench::options::BenchOptions;
 use crate::cmd::bench::resume::TUNE_MEASURE;
 use crate::cmd::looping::verdict;
 use crate::cmd::{ExitVerdict, Failure, bench, typed};
-use crate::options::{LimitOptions, OutputOptions, ScreenOptions};
+use crate::options::OutputOptions;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::state_directory;
 use crate::term::{Tone, advise, columns, say, say_folded, wrapped};
@@ -49,7 +48,7 @@ enum MeasureTuningFailure {
 
 pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> {
     let sides = Sides::new(options)?;
-    let asked = bench_options(options, &sides);
+    let asked = bench_options(options, &sides)?;
     let plan = BenchPlan {
         robot_command: Vec::new(),
         order: CellOrder::Paired,
@@ -155,48 +154,25 @@ impl Sides {
 }
 
 /// The bench that the measurement is.
-fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
-    let limit = LimitOptions { limit: None, at: 99.99, limit_on: Vec::new() };
-    let output = OutputOptions { out: options.out.clone(), json: options.json, verbose: false };
-
-    BenchOptions {
-        config: None,
-        add_to: None,
-        beside_view: BesideOptions { view: None, metrics: None },
-        command: None,
-        thread: None,
+fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> Result<BenchOptions, Failure> {
+    let usual = BenchOptions::usual()?;
+    Ok(BenchOptions {
         duration: options.duration,
         tunings: vec![sides.without.clone(), sides.with.clone()],
-        plan: None,
         loads: vec![options.load.clone()],
         load_dir: options.load_dir.clone(),
-        order: Order::Interleaved,
         cpu: options.cpu,
-        cpus: None,
         priority: options.priority,
-        with: None,
-        to: None,
-        devices: 1,
-        file: None,
-        interface: None,
-        wire: None,
-        exchange: BusExchange::Pipelined,
-        trajectory: None,
-        device_delay: None,
         spin: options.spin,
         // Its cost would be on one side when that side has more spikes.
         no_causes: true,
-        split: false,
         seed: options.seed,
         resume: options.resume,
-        until: None,
-        wait: false,
         quiet: options.quiet || options.json,
         looping: options.looping.clone(),
-        limit,
-        output,
-        screen: ScreenOptions::default(),
-    }
+        output: OutputOptions { out: options.out.clone(), json: options.json, ..usual.output },
+        ..usual
+    })
 }
 
 fn check_rights(plan: &BenchPlan, options: &TuneMeasureOptions) -> Result<(), Failure> {
