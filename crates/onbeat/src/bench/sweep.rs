@@ -9,42 +9,16 @@
 use std::io;
 use std::str::FromStr;
 
-use crate::load::{Load, LoadPart};
-
-/// The quantity that rises in a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rising {
-    /// The share of all CPUs that is busy, in percent.
-    Cpu,
-    /// Groups of tasks that wake each other.
-    Sched,
-}
-
-impl Rising {
-    const fn most(self) -> u16 {
-        match self {
-            Self::Cpu => 100,
-            Self::Sched => 1000,
-        }
-    }
-
-    /// Returns the load of a step: idle for 0.
-    fn load(self, value: u16) -> Load {
-        let part = match self {
-            _ if value == 0 => return Load::IDLE,
-            Self::Cpu => LoadPart::Cpu { percent: u8::try_from(value).unwrap_or(100) },
-            Self::Sched => LoadPart::Sched { groups: value },
-        };
-        // SweepSteps hold nothing beyond `most`, which every load of its kind can be.
-        Load::from_parts(vec![part]).unwrap_or_default()
-    }
-}
+use crate::load::Load;
 
 /// The loads of a sweep, in rising order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepSteps {
-    rising: Rising,
-    values: Vec<u16>,
+    /// The load of each step: idle for 0.
+    pub loads: Vec<Load>,
+    /// The share of all CPUs that each step requests, in percent; `None` where groups of tasks that
+    /// wake each other rise.
+    pub percents: Option<Vec<u16>>,
 }
 
 /// The text is not a valid sweep.
@@ -55,37 +29,16 @@ pub struct SweepSteps {
 )]
 pub struct SweepError(String);
 
-impl SweepSteps {
-    /// Returns the quantity that rises.
-    #[must_use]
-    pub const fn rising(&self) -> Rising {
-        self.rising
-    }
-
-    /// Returns its values: percent of the CPUs, or groups.
-    #[must_use]
-    pub fn values(&self) -> &[u16] {
-        &self.values
-    }
-
-    /// Returns the load of each step: idle for 0.
-    #[must_use]
-    pub fn loads(&self) -> Vec<Load> {
-        self.values.iter().map(|value| self.rising.load(*value)).collect()
-    }
-}
-
 impl FromStr for SweepSteps {
     type Err = SweepError;
 
     fn from_str(text: &str) -> Result<Self, SweepError> {
         let wrong = || SweepError(text.to_owned());
-        let (rising, range) = match text.split_once(':') {
-            None | Some(("cpu", _)) => {
-                (Rising::Cpu, text.trim_start_matches("cpu:").replace('%', ""))
-            }
-            Some(("sched", range)) => (Rising::Sched, range.to_owned()),
-            Some(_) => return Err(wrong()),
+        let (kind, range) = text.split_once(':').unwrap_or(("cpu", text));
+        let (unit, range) = match kind {
+            "cpu" => ("%", range.replace('%', "")),
+            "sched" => ("", range.to_owned()),
+            _ => return Err(wrong()),
         };
 
         let (range, step) = range.split_once('/').unwrap_or((&range, "10"));
@@ -94,11 +47,19 @@ impl FromStr for SweepSteps {
         let from = number(from)?;
         let to = number(to)?;
         let step = number(step)?;
-        if from > to || to > rising.most() || step == 0 {
+        if from > to || step == 0 {
             return Err(wrong());
         }
 
-        Ok(Self { rising, values: (from..=to).step_by(usize::from(step)).collect() })
+        let values: Vec<u16> = (from..=to).step_by(usize::from(step)).collect();
+        let load = |value: &u16| match value {
+            0 => Ok(Load::IDLE),
+            value => format!("{kind}={value}{unit}").parse::<Load>().map_err(|_| wrong()),
+        };
+        // The end of the range is a load of its kind, whether or not a step meets it.
+        load(&to)?;
+        let loads = values.iter().map(load).collect::<Result<_, _>>()?;
+        Ok(Self { loads, percents: (kind == "cpu").then_some(values) })
     }
 }
 
@@ -148,7 +109,7 @@ mod tests {
     use super::*;
 
     fn values(text: &str) -> Vec<u16> {
-        text.parse::<SweepSteps>().expect("a sweep").values
+        text.parse::<SweepSteps>().expect("a sweep").percents.expect("shares of the CPUs")
     }
 
     #[test]
@@ -158,7 +119,6 @@ mod tests {
         assert_eq!(values("cpu:20%..60%/20%"), [20, 40, 60]);
         assert_eq!(values("0..100").len(), 11);
         assert_eq!(values("0..95/30"), [0, 30, 60, 90]);
-        assert_eq!(values("sched:0..1000/500"), [0, 500, 1000]);
 
         for wrong in [
             "",
@@ -179,11 +139,12 @@ mod tests {
     #[test]
     fn the_load_of_a_step_is_one_that_onbeat_load_knows() {
         let loads = |text: &str| {
-            let loads = text.parse::<SweepSteps>().expect("a sweep").loads();
+            let loads = text.parse::<SweepSteps>().expect("a sweep").loads;
             loads.iter().map(Load::to_string).collect::<Vec<_>>()
         };
         assert_eq!(loads("0..100/50"), ["idle", "cpu=50%", "cpu"]);
         assert_eq!(loads("sched:0..20/10"), ["idle", "sched", "sched=20"]);
+        assert_eq!(loads("sched:0..1000/500"), ["idle", "sched=500", "sched=1000"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use onbeat::bench::Conditions;
 use onbeat::bench::schedule::{CellOrder, RAMP};
-use onbeat::bench::sweep::{Rising, SweepSteps};
+use onbeat::bench::sweep::SweepSteps;
 use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns, conduct};
 use onbeat::campaign::CampaignEvent;
 use onbeat::probe::description::Parts;
@@ -142,7 +142,7 @@ impl TurnsView<'_> {
 fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts, PlannedMeasurement), Failure> {
     let Measure { probe, options, given } = measure;
     let loads = match &options.load_sweep {
-        Some(steps) => steps.loads(),
+        Some(steps) => steps.loads.clone(),
         None => options.loads.clone(),
     };
 
@@ -190,18 +190,17 @@ fn sweep_note(
     steps: &SweepSteps,
 ) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
     let allowed_ns = measure.options.allowed_jitter;
-    if steps.rising() != Rising::Cpu {
-        return if allowed_ns.is_some() {
-            Err(LoadsFailure::JitterOfGroups.into())
-        } else {
-            Ok(None)
+    let Some(percents) = &steps.percents else {
+        return match allowed_ns {
+            Some(_) => Err(LoadsFailure::JitterOfGroups.into()),
+            None => Ok(None),
         };
-    }
+    };
 
     let standard =
         if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
     let allowed_jitter_ns = allowed_ns.unwrap_or(standard);
-    let asked = steps.values().iter().map(|percent| f64::from(*percent)).collect();
+    let asked = percents.iter().map(|percent| f64::from(*percent)).collect();
     let is_default = allowed_ns.is_none();
     let series = measure.probe.series[0];
     Ok(Some((SweepNote { series, allowed_jitter_ns, is_default }, asked)))
