@@ -18,7 +18,7 @@ use std::io::{self, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use onbeat::bench::measurement::MeasurementError;
+use onbeat::bench::BenchError;
 use onbeat::load::{Load, Options, serve};
 use onbeat::probe::{Interruptions, ProbeError};
 use onbeat::record::RunFileError;
@@ -48,7 +48,7 @@ pub enum AgentError {
     },
     /// What the measurement needs is not there.
     #[error(transparent)]
-    Measurement(#[from] MeasurementError),
+    Measurement(#[from] BenchError),
     /// The output of commands is not there.
     #[error(transparent)]
     Output(#[from] ProbeError),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use onbeat::bench::Conditions;
-use onbeat::bench::measurement::{MeasurementError, MeasurementPlan, measure as measured};
+use onbeat::bench::measurement::{MeasurementPlan, measure as measured};
+use onbeat::bench::{BenchError, Conditions};
 use onbeat::load::Load;
 use onbeat::probe::{self, Interruptions, Origin, RunError};
 use onbeat::record::run_dir::RUN_FILE_ENDING;
@@ -24,7 +24,7 @@ pub(crate) fn measure(
     let no_probe = || AgentError::NoSuchProbe { probe: plan.probe.clone() };
     let probe =
         probe::ALL.into_iter().find(|probe| probe.name == plan.probe).ok_or_else(no_probe)?;
-    let run_error = |error: RunError| AgentError::from(MeasurementError::from(error));
+    let run_error = |error: RunError| AgentError::from(BenchError::from(error));
     let mut setting = plan.setting.clone();
     setting.admit().map_err(run_error)?;
     let parts = (probe.open)(&mut setting, &plan.given_to(probe));

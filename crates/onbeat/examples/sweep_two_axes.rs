@@ -14,8 +14,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat::bench::Conditions;
-use onbeat::bench::measurement::{MeasurementError, MeasurementPlan, measure};
+use onbeat::bench::measurement::{MeasurementPlan, measure};
+use onbeat::bench::{BenchError, Conditions};
 use onbeat::campaign::{
     Campaign, CampaignEvent, CellFailure, FailureScope, ResultStore, StoreError, product,
 };
@@ -41,7 +41,7 @@ struct Figures {
 #[derive(Debug, thiserror::Error)]
 enum SweepError {
     #[error(transparent)]
-    Measurement(#[from] MeasurementError),
+    Measurement(#[from] BenchError),
     #[error(transparent)]
     RunFile(#[from] RunFileError),
     #[error(transparent)]
@@ -71,9 +71,9 @@ impl Cell<'_> {
     /// Measures the cell into `dir`.
     fn measure(&self, dir: &Path, interruptions: &Interruptions) -> Result<Figures, SweepError> {
         let mut setting = Setting::new(self.period_us * 1000);
-        setting.admit().map_err(MeasurementError::from)?;
+        setting.admit().map_err(BenchError::from)?;
         let parts = (TIMER.open)(&mut setting, &Given::default());
-        let parts = parts.map_err(|why| MeasurementError::from(RunError::from(why)))?;
+        let parts = parts.map_err(|why| BenchError::from(RunError::from(why)))?;
         let (origin, path) = (Origin::now(), dir.join(RUN_FILE));
         let command: Vec<String> = args().collect();
         let plan = MeasurementPlan {

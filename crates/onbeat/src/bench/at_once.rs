@@ -24,7 +24,7 @@ use onbeat_record::{
 
 use super::background_load::BackgroundLoad;
 use super::conditions::Conditions;
-use super::measurement::MeasurementError;
+use super::error::BenchError;
 use super::shared_file::SharedFile;
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
@@ -125,13 +125,13 @@ struct SeenSoFar {
 /// the interruptions ask to stop.
 ///
 /// # Errors
-/// [`MeasurementError`], of the first CPU that failed. The load has ended, and what was recorded
+/// [`BenchError`], of the first CPU that failed. The load has ended, and what was recorded
 /// stays.
 pub fn conduct(
     plan: &AtOncePlan<'_>,
     dir: &Path,
     mut conditions: Conditions<'_>,
-) -> Result<(), MeasurementError> {
+) -> Result<(), BenchError> {
     let origin = Origin::now();
     let mut file = SharedFile::create(dir, origin, &plan.header(origin))?;
     let mut load = BackgroundLoad::start(plan.load, conditions.carrier)?;
@@ -164,7 +164,7 @@ fn measure_all(
     file: &mut SharedFile,
     load: &mut BackgroundLoad,
     conditions: &mut Conditions<'_>,
-) -> Result<Vec<Account>, MeasurementError> {
+) -> Result<Vec<Account>, BenchError> {
     thread::scope(|threads| {
         let mut loops = Vec::new();
         let mut refused = None;
@@ -177,7 +177,7 @@ fn measure_all(
             match started {
                 Ok(started) => loops.push((cpu, started)),
                 Err(source) => {
-                    refused.get_or_insert(MeasurementError::Thread { cpu, source });
+                    refused.get_or_insert(BenchError::Thread { cpu, source });
                 }
             }
         }
@@ -191,7 +191,7 @@ fn measure_all(
         let watched =
             if runs { watch(together, &loops, seen, (file, load), conditions) } else { Ok(()) };
 
-        let joined: Vec<Result<Account, MeasurementError>> = loops.into_iter().map(join).collect();
+        let joined: Vec<Result<Account, BenchError>> = loops.into_iter().map(join).collect();
         noted?;
         watched?;
         match refused {
@@ -214,11 +214,11 @@ fn distinct(opened: &[Vec<Grant>]) -> Vec<Grant> {
 
 type Loop<'s> = (u32, ScopedJoinHandle<'s, Result<Account, RunError>>);
 
-fn join((cpu, ended): Loop<'_>) -> Result<Account, MeasurementError> {
+fn join((cpu, ended): Loop<'_>) -> Result<Account, BenchError> {
     ended
         .join()
         .unwrap_or(Err(RunError::Panicked))
-        .map_err(|source| MeasurementError::OfCpu { cpu, source })
+        .map_err(|source| BenchError::OfCpu { cpu, source })
 }
 
 /// Reports until all loops have ended.
@@ -228,7 +228,7 @@ fn watch(
     seen: &[SeenSoFar],
     (file, load): (&mut SharedFile, &mut BackgroundLoad),
     conditions: &mut Conditions<'_>,
-) -> Result<(), MeasurementError> {
+) -> Result<(), BenchError> {
     let began_s = file.elapsed_s();
     while loops.iter().any(|(_, running)| !running.is_finished()) {
         let events = load.events(file.seconds());

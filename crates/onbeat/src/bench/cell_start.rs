@@ -11,8 +11,7 @@ use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::cell_tuning::LoopOptions;
-use super::measurement::MeasurementError;
-use super::run_tuning::RunTuningError;
+use super::error::BenchError;
 use crate::json_lines;
 use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
@@ -207,9 +206,9 @@ impl CellStart {
     /// complete block; `grants` were made before, `series` are those of the probe.
     ///
     /// # Errors
-    /// As [`Run::open`] and [`Run::resume_at`], and [`RunTuningError::Loop`].
-    pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, MeasurementError> {
-        self.options.set(&self.cell.tuning).map_err(RunTuningError::from)?;
+    /// As [`Run::open`] and [`Run::resume_at`], and [`BenchError::Loop`].
+    pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, BenchError> {
+        self.options.set(&self.cell.tuning)?;
         let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);
         header.cell = Some(self.cell.clone());
         header.grants = grants;

@@ -16,7 +16,7 @@ use super::background_load::BackgroundLoad;
 use super::cell::{CellError, CellReply, CellRequest};
 use super::cell_slot::CellSlot;
 use super::conditions::Conditions;
-pub use super::error::BenchError;
+use super::error::BenchError;
 use super::plan::pace;
 pub use super::plan::{BenchPlan, scheduled};
 use super::schedule::{LoadTurn, RAMP, Schedule};

@@ -43,15 +43,16 @@ use std::path::Path;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::background_load::{BackgroundLoad, BackgroundLoadError};
+use super::background_load::BackgroundLoad;
 use super::conditions::Conditions;
-use super::run_tuning::{RunTuning, RunTuningError, TunedHost};
+use super::error::BenchError;
+use super::run_tuning::{RunTuning, TunedHost};
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::description::Parts;
-use crate::probe::{BlockPlan, Destination, Run, RunError, Setting};
-use onbeat_record::run_dir::{self, RunDirError};
-use onbeat_record::{Account, Cell, Header, Past, WriteError};
+use crate::probe::{BlockPlan, Destination, Run, Setting};
+use onbeat_record::run_dir;
+use onbeat_record::{Account, Cell, Header, Past};
 
 /// What is measured, under which load, and where it is written.
 #[derive(Clone, Debug)]
@@ -76,56 +77,17 @@ pub struct MeasurementPlan<'m> {
     pub out: &'m Path,
 }
 
-/// A measurement of one probe could not be made: under one load, under several in turns, or on
-/// several CPUs at once.
-#[derive(Debug, thiserror::Error)]
-pub enum MeasurementError {
-    /// The run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The run of a CPU failed; the others were ended.
-    #[error("CPU {cpu}: {source}")]
-    OfCpu {
-        /// Which CPU.
-        cpu: u32,
-        /// Why.
-        source: RunError,
-    },
-    /// A thread for the recorder of a CPU could not be started.
-    #[error(
-        "cannot start a thread for CPU {cpu}: {source}; the limit of threads (ulimit -u) may be reached"
-    )]
-    Thread {
-        /// Which CPU.
-        cpu: u32,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file that the runs share could not be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// The directory of a resumed run cannot be used.
-    #[error(transparent)]
-    RunDir(#[from] RunDirError),
-    /// A load could not be started.
-    #[error(transparent)]
-    Load(#[from] BackgroundLoadError),
-    /// The tuning could not be made or undone.
-    #[error(transparent)]
-    Tuning(#[from] RunTuningError),
-}
-
 /// Measures until the releases of the plan are done, the probe ends, or the interruptions ask to
 /// stop. With a past the run is resumed in its file, for the releases that are left.
 ///
 /// # Errors
-/// [`MeasurementError`]. The load has ended, the tuning is undone, and what was recorded stays.
+/// [`BenchError`]. The load has ended, the tuning is undone, and what was recorded stays.
 pub fn measure(
     mut plan: MeasurementPlan<'_>,
     parts: Parts,
     past: Option<Past>,
     conditions: Conditions<'_>,
-) -> Result<Account, MeasurementError> {
+) -> Result<Account, BenchError> {
     let load = BackgroundLoad::start(plan.load, conditions.carrier)?;
     let tuned = plan.tuning.map(RunTuning::make).transpose()?;
     if let Some(tuned) = &tuned {
@@ -148,7 +110,7 @@ fn measure_tuned(
     past: Option<Past>,
     mut load: BackgroundLoad,
     conditions: Conditions<'_>,
-) -> Result<Account, MeasurementError> {
+) -> Result<Account, BenchError> {
     let Conditions { interruptions, report, .. } = conditions;
     let began = Monotonic.now();
     let cell = Cell::new(plan.header.probe.clone(), plan.load.to_string());

@@ -44,4 +44,5 @@ mod unfinished;
 
 pub use cell_tuning::{CellTuning, CellTuningError, LoopOptions};
 pub use conditions::Conditions;
+pub use error::BenchError;
 pub use onbeat_record::{Tuning, TuningError};

@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 
 use onbeat_rt::Wait;
-use onbeat_tune::TuneError;
 
-use super::cell_tuning::{CellTuning, LoopOptions, LoopOptionsError};
-use super::host_settings::{HostSetting, SettingError};
+use super::cell_tuning::{CellTuning, LoopOptions};
+use super::error::BenchError;
+use super::host_settings::HostSetting;
 use super::shielding::Shielding;
 use crate::probe::Setting;
 use onbeat_host::thread::Grant;
@@ -33,28 +33,6 @@ pub struct RunTuning {
     pub command: Vec<String>,
 }
 
-/// A tuning could not be made, or not be undone.
-#[derive(Debug, thiserror::Error)]
-pub enum RunTuningError {
-    /// The journal cannot be used, or the kernel refused a change.
-    #[error(transparent)]
-    Tune(#[from] TuneError),
-    /// A part of the tuning is not permitted here.
-    #[error("tuning {tuning}: {refusal}")]
-    NotPermitted {
-        /// The tuning.
-        tuning: CellTuning,
-        /// What, why, and how to permit it.
-        refusal: String,
-    },
-    /// A setting of the host could not be made or undone.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// An option of the loop could not be set.
-    #[error(transparent)]
-    Loop(#[from] LoopOptionsError),
-}
-
 impl RunTuning {
     /// Returns what the tuning changes of the loop, plans included.
     #[must_use]
@@ -74,8 +52,8 @@ impl RunTuning {
     /// away from the loop's CPU, with everything that it starts later.
     ///
     /// # Errors
-    /// [`RunTuningError`]; what was made before is undone.
-    pub fn make(&self) -> Result<TunedHost, RunTuningError> {
+    /// [`BenchError`]; what was made before is undone.
+    pub fn make(&self) -> Result<TunedHost, BenchError> {
         let options = self.options();
         let mut shielding = Shielding::begin(&self.journal, &self.command)?;
         let made = self.make_all(&mut shielding, options);
@@ -92,9 +70,9 @@ impl RunTuning {
         &self,
         shielding: &mut Shielding,
         options: LoopOptions,
-    ) -> Result<Vec<Grant>, RunTuningError> {
+    ) -> Result<Vec<Grant>, BenchError> {
         let not_permitted =
-            |refusal| RunTuningError::NotPermitted { tuning: self.tuning.clone(), refusal };
+            |refusal| BenchError::NotPermitted { tuning: self.tuning.clone(), refusal };
         let changes_host = self.settings.iter().any(|setting| !setting.plan.steps.is_empty());
         if changes_host && !shielding.can_change() {
             return Err(not_permitted("changing settings of the host needs root".to_owned()));
@@ -141,8 +119,8 @@ impl TunedHost {
     /// Undoes the tuning, and ends the journal.
     ///
     /// # Errors
-    /// [`RunTuningError`]; what is left stays on record for `onbeat repair`.
-    pub fn undo(mut self) -> Result<(), RunTuningError> {
+    /// [`BenchError`]; what is left stays on record for `onbeat repair`.
+    pub fn undo(mut self) -> Result<(), BenchError> {
         self.shielding.take().map_or(Ok(()), undo)
     }
 }
@@ -153,7 +131,7 @@ impl Drop for TunedHost {
     }
 }
 
-fn undo(mut shielding: Shielding) -> Result<(), RunTuningError> {
+fn undo(mut shielding: Shielding) -> Result<(), BenchError> {
     let settings = shielding.undo_settings();
     let lowered = shielding.set(false);
     shielding.dismantle()?;

@@ -12,12 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat::bench::Conditions;
 use onbeat::bench::cell_start::CellTask;
-use onbeat::bench::conduct::{
-    BenchConditions, BenchError, BenchPlan, UnfinishedBench, conduct, scheduled,
-};
+use onbeat::bench::conduct::{BenchConditions, BenchPlan, UnfinishedBench, conduct, scheduled};
 use onbeat::bench::schedule::CellOrder;
+use onbeat::bench::{BenchError, Conditions};
 use onbeat::campaign::{CampaignEvent, PlanFile};
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
@@ -174,7 +172,7 @@ fn resumed(
     let FoundBench { dir, unfinished, plan: PlanFile { plan: planned, .. } } = found;
     let plan = BenchPlan { journal: journal_directory(), ..planned.bench.clone() };
     load::check_load_directory(&plan.loads, planned.load_dir(), "--load-dir")?;
-    unfinished.check(&plan).map_err(BenchError::from)?;
+    unfinished.check(&plan)?;
     let rest = unfinished.rest(&plan)?;
     advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
 

@@ -16,7 +16,7 @@ use onbeat_rt::{Clock, End, Outcome};
 
 use super::background_load::BackgroundLoad;
 use super::conditions::Conditions;
-use super::measurement::MeasurementError;
+use super::error::BenchError;
 use super::schedule::Shares;
 use super::shared_file::SharedFile;
 use super::sweep::Busy;
@@ -38,14 +38,14 @@ pub use unfinished::UnfinishedTurns;
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
 /// # Errors
-/// [`MeasurementError`]. What was recorded before stays, and the load has ended.
+/// [`BenchError`]. What was recorded before stays, and the load has ended.
 pub fn conduct<'c>(
     plan: &'c TurnsPlan,
     parts: Parts,
     unfinished: Option<UnfinishedTurns>,
     dir: &Path,
     conditions: Conditions<'c>,
-) -> Result<(), MeasurementError> {
+) -> Result<(), BenchError> {
     let mut conductor = TurnsConductor::open(plan, parts, unfinished, dir, conditions)?;
     let ran = conductor.run_blocks();
     let closed = conductor.close(ran.is_ok());
@@ -85,7 +85,7 @@ impl<'c> TurnsConductor<'c> {
         unfinished: Option<UnfinishedTurns>,
         dir: &Path,
         conditions: Conditions<'c>,
-    ) -> Result<Self, MeasurementError> {
+    ) -> Result<Self, BenchError> {
         let origin = Origin::now();
         let (file, tuning, pasts) = match unfinished {
             None => {
@@ -93,7 +93,7 @@ impl<'c> TurnsConductor<'c> {
                 (file, None, plan.loads.iter().map(|_| None).collect())
             }
             Some(unfinished) => {
-                unfinished.check(plan).map_err(RunError::from)?;
+                unfinished.check(plan)?;
                 let UnfinishedTurns { bench, tuning, pasts } = unfinished;
                 let last_t = pasts.iter().flatten().map(|past| past.last_t).fold(0.0, f64::max);
                 let mut file = SharedFile::resume(bench, last_t, origin)?;
@@ -126,7 +126,7 @@ impl<'c> TurnsConductor<'c> {
         })
     }
 
-    fn run_blocks(&mut self) -> Result<(), MeasurementError> {
+    fn run_blocks(&mut self) -> Result<(), BenchError> {
         while !self.conditions.is_stopped()
             && let Some((at, releases)) = self.shares.next_block()
         {
@@ -145,7 +145,7 @@ impl<'c> TurnsConductor<'c> {
     }
 
     /// Runs one block of a load: opens its run and its probe, then starts the load.
-    fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, MeasurementError> {
+    fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, BenchError> {
         let mut run = match self.slots[at].run.take() {
             Some(run) => run,
             None => self.open_run(at)?,
@@ -179,7 +179,7 @@ impl<'c> TurnsConductor<'c> {
         (run, block): (&mut Run, &BlockPlan<'_>),
         parts: &mut Parts,
         running: &mut BackgroundLoad,
-    ) -> Result<Outcome, MeasurementError> {
+    ) -> Result<Outcome, BenchError> {
         let cell = Cell::new(self.plan.probe.name, block.load);
         let began = self.file.origin().at;
         let looked_from = Monotonic.now();
@@ -212,7 +212,7 @@ impl<'c> TurnsConductor<'c> {
 
     /// Opens the run of a load, a new one or a resumed one; the first one decides the tuning in the
     /// file of the bench.
-    fn open_run(&mut self, at: usize) -> Result<Run, MeasurementError> {
+    fn open_run(&mut self, at: usize) -> Result<Run, BenchError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
         let origin = self.file.origin();
         let mut header = self.plan.header(origin.unix_s);
@@ -237,7 +237,7 @@ impl<'c> TurnsConductor<'c> {
             }
             Some(then) if *then != tuning => {
                 let differences = vec![format!("the tuning was {then} and is {tuning}")];
-                return Err(RunError::from(OtherRun { path, differences }).into());
+                return Err(OtherRun { path, differences }.into());
             }
             Some(_) => {}
         }
@@ -269,7 +269,7 @@ impl<'c> TurnsConductor<'c> {
     }
 
     /// Notes that a step of a sweep begins; the note stays even if the step fails.
-    fn begin_step(&mut self, at: usize) -> Result<(), MeasurementError> {
+    fn begin_step(&mut self, at: usize) -> Result<(), BenchError> {
         if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
             return Ok(());
         }
@@ -281,7 +281,7 @@ impl<'c> TurnsConductor<'c> {
         at: usize,
         reached_percent: Option<f64>,
         seconds: f64,
-    ) -> Result<(), MeasurementError> {
+    ) -> Result<(), BenchError> {
         let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
         let load = self.slots[at].load.to_string();
         let step =
@@ -290,7 +290,7 @@ impl<'c> TurnsConductor<'c> {
     }
 
     /// Closes all runs, whatever failed before, and returns the first error.
-    fn close(mut self, is_whole: bool) -> Result<(), MeasurementError> {
+    fn close(mut self, is_whole: bool) -> Result<(), BenchError> {
         let mut closed = Ok(());
         for at in 0..self.slots.len() {
             let is_done = self.shares.is_done(at);
@@ -308,7 +308,7 @@ impl<'c> TurnsConductor<'c> {
                 run.mark_ended_early();
             }
 
-            closed = closed.and(run.close().map(drop).map_err(MeasurementError::from));
+            closed = closed.and(run.close().map(drop).map_err(BenchError::from));
         }
 
         let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.cost());
