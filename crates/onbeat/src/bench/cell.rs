@@ -126,44 +126,35 @@ impl CellServer {
         replies: impl Write + 'static,
         measure_all: impl FnOnce(Run, &RequestedBlocks) -> Result<(), E>,
     ) -> Result<(), E> {
-        let replies = ReplyPipe::new(replies);
-        let opened = self.open(requests, &replies).map_err(E::from);
-        let served = opened.and_then(|(run, blocks)| measure_all(run, &blocks));
-        replies.send(&match &served {
-            Ok(()) => CellReply::Closed,
-            Err(why) => CellReply::Failed(why.to_string()),
-        });
-        served
-    }
-
-    fn open(
-        self,
-        requests: impl io::Read + Send + 'static,
-        replies: &ReplyPipe,
-    ) -> Result<(Run, RequestedBlocks), RunError> {
         let Self { mut run, load, interruptions, explain } = self;
+        let replies: Rc<RefCell<dyn Write>> = Rc::new(RefCell::new(replies));
         let stopped = Arc::clone(&interruptions);
         // The end of the requests must stop a block in progress.
         let stop = move || stopped.stop.store(true, Ordering::Relaxed);
         let requests = json_lines::receive("onbeat-requests", requests, false, stop);
-        let requests = Rc::new(requests.map_err(RunError::Thread)?);
-        if explain {
-            let (requests, replies) = (Rc::clone(&requests), replies.clone());
-            run.explain_by(Some(Box::new(BenchExplainer { requests, replies })));
-        }
-
-        let (grants, replies) = (run.grants().to_vec(), replies.clone());
-        Ok((run, RequestedBlocks { grants, requests, load, interruptions, replies }))
+        let served = requests.map_err(|why| E::from(RunError::Thread(why))).and_then(|requests| {
+            let pipes = BenchPipes { requests: Rc::new(requests), replies: Rc::clone(&replies) };
+            if explain {
+                run.explain_by(Some(Box::new(pipes.clone())));
+            }
+            let grants = run.grants().to_vec();
+            measure_all(run, &RequestedBlocks { grants, load, interruptions, pipes })
+        });
+        let closed = match &served {
+            Ok(()) => CellReply::Closed,
+            Err(why) => CellReply::Failed(why.to_string()),
+        };
+        send(&replies, &closed);
+        served
     }
 }
 
 /// The blocks that a bench asks a cell for.
 struct RequestedBlocks {
     grants: Vec<Grant>,
-    requests: Rc<Receiver<CellRequest>>,
     load: String,
     interruptions: Arc<Interruptions>,
-    replies: ReplyPipe,
+    pipes: BenchPipes,
 }
 
 impl RequestedBlocks {
@@ -173,47 +164,39 @@ impl RequestedBlocks {
         &self,
         mut measure: impl FnMut(&BlockPlan<'_>, &Interruptions) -> Result<Progress, E>,
     ) -> Result<(), E> {
-        self.replies.send(&CellReply::Ready(self.grants.clone()));
-        while let Ok(CellRequest::Block { index, releases }) = self.requests.recv() {
+        let BenchPipes { requests, replies } = &self.pipes;
+        send(replies, &CellReply::Ready(self.grants.clone()));
+        while let Ok(CellRequest::Block { index, releases }) = requests.recv() {
             let block = BlockPlan { index, load: &self.load, releases };
             let progress = measure(&block, &self.interruptions)?;
-            self.replies.send(&CellReply::Done(progress));
+            send(replies, &CellReply::Done(progress));
         }
         Ok(())
     }
 }
 
-/// The pipe to the bench, which the server and the run's [`SpikeExplainer`] share.
+/// The pipes to the bench and from it. By them the run reaches the flight recorder of the bench: all
+/// cells share one, since opening one takes longer than a short block. While a block runs, all that
+/// the bench sends is what the run has asked for.
 #[derive(Clone)]
-struct ReplyPipe(Rc<RefCell<dyn Write>>);
-
-impl ReplyPipe {
-    fn new(pipe: impl Write + 'static) -> Self {
-        Self(Rc::new(RefCell::new(pipe)))
-    }
-
-    /// Sends a reply. A bench that does not read any more has died; the end of the requests ends
-    /// the cell then.
-    fn send(&self, reply: &CellReply) {
-        let _ = json_lines::write(&mut *self.0.borrow_mut(), reply);
-    }
-}
-
-/// The flight recorder of the bench, reached through the pipes: all cells share one, since opening
-/// one takes longer than a short block. While a block runs, all that the bench sends is what this
-/// has asked for.
-struct BenchExplainer {
+struct BenchPipes {
     requests: Rc<Receiver<CellRequest>>,
-    replies: ReplyPipe,
+    replies: Rc<RefCell<dyn Write>>,
 }
 
-impl SpikeExplainer for BenchExplainer {
+/// Sends a reply. A bench that does not read any more has died; the end of the requests ends the
+/// cell then.
+fn send(replies: &RefCell<dyn Write>, reply: &CellReply) {
+    let _ = json_lines::write(&mut *replies.borrow_mut(), reply);
+}
+
+impl SpikeExplainer for BenchPipes {
     fn follow(&mut self, thread: LoopThread) {
-        self.replies.send(&CellReply::Loop(thread));
+        send(&self.replies, &CellReply::Loop(thread));
     }
 
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
-        self.replies.send(&CellReply::Late(*facts));
+        send(&self.replies, &CellReply::Late(*facts));
         // The end of the requests ends this too.
         match self.requests.recv() {
             Ok(CellRequest::Explained(explanation)) => Some(explanation),
@@ -222,7 +205,7 @@ impl SpikeExplainer for BenchExplainer {
     }
 
     fn window(&mut self) -> Option<KeptWindow> {
-        self.replies.send(&CellReply::Around);
+        send(&self.replies, &CellReply::Around);
         match self.requests.recv() {
             Ok(CellRequest::Window(window)) => window,
             _ => None,
