@@ -69,7 +69,7 @@ pub use leftover::EndedGuest;
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
     CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabGuest, LabResults, Laboratory,
-    Matrix, NotAShard, Shard, StoredExperiment,
+    Matrix, Shard, StoredExperiment,
 };
 pub use own::{
     AGENT_PROGRAM, DomainError, LoginError, OwnGuest, OwnGuestError, OwnLogin, OwnMachine,

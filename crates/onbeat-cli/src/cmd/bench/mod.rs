@@ -37,7 +37,7 @@ use super::view::{BesideView, check_port};
 use super::watch::in_bench;
 use super::watched::Watched;
 use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
-use crate::cmd::bench::options::{BenchOptions, Order, With};
+use crate::cmd::bench::options::{BenchOptions, With};
 use crate::cmd::fleet::DataSet;
 use crate::options::Until;
 use crate::signals;
@@ -256,7 +256,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
     let cpu = options.cpu.unwrap_or_else(chosen);
 
     let is_watched = options.limit.limit.is_some()
-        && options.order == Order::Interleaved
+        && options.order == CellOrder::Interleaved
         && options.until != Some(Until::End);
 
     BenchPlan {
@@ -264,11 +264,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         settings: Vec::new(),
         loads: options.loads.clone(),
         duration: Duration::from_nanos(options.duration),
-        order: match options.order {
-            Order::Interleaved if is_watched => CellOrder::Watched,
-            Order::Interleaved => CellOrder::Interleaved,
-            Order::Sequential => CellOrder::Sequential,
-        },
+        order: if is_watched { CellOrder::Watched } else { options.order },
         looks: if is_watched { looks(options.duration as f64 / 1e9).len() } else { 0 },
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::builder::ArgPredicate;
 use clap::{Args, Command, FromArgMatches, ValueEnum, ValueHint};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
+use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
 
 use crate::cmd::cpu_choice::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, one_of};
 use crate::units::time_ns;
 
 pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -75,8 +76,8 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,
     /// Order of the cells: short blocks in turn, or one after another
-    #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
-    pub(crate) order: Order,
+    #[arg(long, value_parser = one_of(&ORDERS, order_word), default_value = "interleaved", value_name = "ORDER")]
+    pub(crate) order: CellOrder,
     /// CPU that C shields [default: the one that `tune plan` chooses]
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
@@ -200,10 +201,11 @@ fn robot_file(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Order {
-    Interleaved,
-    Sequential,
+/// The orders that can be typed.
+const ORDERS: [CellOrder; 2] = [CellOrder::Interleaved, CellOrder::Sequential];
+
+fn order_word(order: CellOrder) -> (&'static str, &'static str) {
+    (if order == CellOrder::Sequential { "sequential" } else { "interleaved" }, "")
 }
 
 /// When a cycle reads the replies of the devices.

@@ -24,21 +24,17 @@ pub struct Shard {
     of: u32,
 }
 
-/// A text is not a shard.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is not a shard; write 3/200 for the third of 200")]
-pub struct NotAShard(String);
-
 impl std::str::FromStr for Shard {
-    type Err = NotAShard;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NotAShard> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let parsed = || {
             let (number, of) = text.split_once('/')?;
             let (number, of): (u32, u32) = (number.parse().ok()?, of.parse().ok()?);
             (1..=of).contains(&number).then_some(Self { number, of })
         };
-        parsed().ok_or_else(|| NotAShard(text.to_owned()))
+        parsed()
+            .ok_or_else(|| format!("\"{text}\" is not a shard; write 3/200 for the third of 200"))
     }
 }
 

@@ -18,7 +18,7 @@ use onbeat::campaign::product;
 use onbeat::load::Load;
 use serde::{Deserialize, Serialize};
 
-pub use conduct::{Laboratory, NotAShard, Shard};
+pub use conduct::{Laboratory, Shard};
 pub use results::{CellFigures, LabResults};
 pub use store::StoredExperiment;
 
