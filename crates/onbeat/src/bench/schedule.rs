@@ -186,10 +186,6 @@ pub fn plan(
     order: CellOrder,
     seed: u64,
 ) -> Result<Schedule, TooShort> {
-    if order == CellOrder::Paired {
-        return paired::plan(tunings, pace, total, seed);
-    }
-
     let total_s = total.as_secs_f64();
     let loads = pace.loaded.len();
     let cells = tunings * loads;
@@ -202,27 +198,30 @@ pub fn plan(
         }
         CellOrder::Sequential | CellOrder::Paired => (1, SEQUENTIAL_BLOCKS),
     };
-    let per_round: f64 = (0..loads).map(|load| pace.ramps_s(load)).sum();
-    let per_visit: f64 = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
-    let lengths = |rounds: u32| {
-        let blocks = f64::from(rounds * visits) * cells as f64;
-        let overhead_s =
-            PREPARATION_S + f64::from(rounds) * (per_round + f64::from(visits) * per_visit);
+    let ramps_s: f64 = (0..loads).map(|load| pace.ramps_s(load)).sum();
+    // A row is a block of each cell.
+    let row_s: f64 = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
+    let lengths = |rounds: u32, rows: u32| {
+        let blocks = f64::from(rows) * cells as f64;
+        let overhead_s = PREPARATION_S + f64::from(rounds) * ramps_s + f64::from(rows) * row_s;
         (blocks, overhead_s, (total_s - overhead_s) / blocks)
     };
 
-    let rounds = if lengths(wanted).2 < SHORTEST_BLOCK_S { 1 } else { wanted };
-    let (blocks, overhead_s, block_s) = lengths(rounds);
+    let (rounds, rows) = match order {
+        CellOrder::Paired => paired::rounds_and_rows(total_s, ramps_s, (row_s, cells)),
+        _ if lengths(wanted, wanted * visits).2 < SHORTEST_BLOCK_S => (1, visits),
+        _ => (wanted, wanted * visits),
+    };
+    let (blocks, overhead_s, block_s) = lengths(rounds, rows);
     TooShort::check(total_s, cells, overhead_s, blocks)?;
 
     let mut rng = fastrand::Rng::with_seed(seed);
-    let turns = (0..rounds).flat_map(|_| round(tunings, loads, order, &mut rng)).collect();
-    Ok(Schedule {
-        turns,
-        block_s,
-        blocks_per_cell: rounds * visits,
-        estimate_s: overhead_s + blocks * block_s,
-    })
+    let turns = match order {
+        CellOrder::Paired => paired::turns(tunings, loads, (rounds, rows), &mut rng),
+        _ => (0..rounds).flat_map(|_| round(tunings, loads, order, &mut rng)).collect(),
+    };
+    let estimate_s = overhead_s + blocks * block_s;
+    Ok(Schedule { turns, block_s, blocks_per_cell: rows, estimate_s })
 }
 
 /// The length of blocks with which a bench ends in time: the overhead of blocks is measured while

@@ -1,8 +1,6 @@
 //! Rows of one block of each tuning: neighbours in time are compared with each other.
 
-use std::time::Duration;
-
-use super::{LoadTurn, PREPARATION_S, Pace, ROUND_S, Schedule, TooShort};
+use super::{LoadTurn, PREPARATION_S, ROUND_S};
 
 /// Length of a block that is aimed at, in seconds: long enough for a percentile of its own, short
 /// enough that neighbours share their background.
@@ -12,50 +10,39 @@ const LEAST_ROWS: u32 = 8;
 /// Most rows; a longer time makes longer blocks.
 const MOST_ROWS: u32 = 64;
 
-/// Plans rows of `tunings` under each load into the time `total`. The number of rows is even.
-///
-/// # Errors
-/// [`TooShort`].
-pub(super) fn plan(
-    tunings: usize,
-    pace: &Pace,
-    total: Duration,
-    seed: u64,
-) -> Result<Schedule, TooShort> {
-    let total_s = total.as_secs_f64();
-    let loads = pace.loaded.len();
+/// Returns how often each load is started in the time `total_s`, and the number of rows: an even
+/// one. `ramps_s` is the time of starting and ending all loads, `row_s` that of a row beside its
+/// blocks, which are one of each of `cells`.
+pub(super) fn rounds_and_rows(
+    total_s: f64,
+    ramps_s: f64,
+    (row_s, cells): (f64, usize),
+) -> (u32, u32) {
     let rounds = (total_s / ROUND_S).round().clamp(1.0, f64::from(LEAST_ROWS / 2)) as u32;
-    let ramps_s: f64 = (0..loads).map(|load| pace.ramps_s(load)).sum();
     let fixed_s = PREPARATION_S + f64::from(rounds) * ramps_s;
-    let per_row_s = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
-    let cells = tunings * loads;
+    let wanted = (total_s - fixed_s) / (row_s + BLOCK_S * cells as f64);
+    (rounds, (wanted.max(0.0) as u32 / 2 * 2).clamp(LEAST_ROWS, MOST_ROWS))
+}
 
-    let wanted = (total_s - fixed_s) / (per_row_s + BLOCK_S * cells as f64);
-    let rows = (wanted.max(0.0) as u32 / 2 * 2).clamp(LEAST_ROWS, MOST_ROWS);
-    let blocks = f64::from(rows) * cells as f64;
-    let overhead_s = fixed_s + f64::from(rows) * per_row_s;
-    let block_s = (total_s - overhead_s) / blocks;
-    TooShort::check(total_s, cells, overhead_s, blocks)?;
-
-    let mut random = fastrand::Rng::with_seed(seed);
+/// Returns the turns of these rows of `tunings` under each load.
+pub(super) fn turns(
+    tunings: usize,
+    loads: usize,
+    (rounds, rows): (u32, u32),
+    random: &mut fastrand::Rng,
+) -> Vec<LoadTurn> {
     let orders: Vec<Vec<Vec<usize>>> =
-        (0..loads).map(|_| balanced(tunings, rows, &mut random)).collect();
+        (0..loads).map(|_| balanced(tunings, rows, random)).collect();
     let per_round = (rows / rounds).max(1);
     let last = rounds - 1;
-    let turn = |round: u32, load: usize| {
+    let turn = |(round, load): (u32, usize)| {
         let from = round * per_round;
         let until = if round == last { rows } else { from + per_round };
         let blocks = orders[load][from as usize..until as usize].concat();
         LoadTurn { load, blocks }
     };
     let turns = (0..rounds).flat_map(|round| (0..loads).map(move |load| (round, load)));
-
-    Ok(Schedule {
-        turns: turns.map(|(round, load)| turn(round, load)).collect(),
-        block_s,
-        blocks_per_cell: rows,
-        estimate_s: overhead_s + blocks * block_s,
-    })
+    turns.map(turn).collect()
 }
 
 /// Returns orders of a row, drawn at random: each one is there backwards as well.
@@ -74,9 +61,15 @@ fn balanced(tunings: usize, rows: u32, random: &mut fastrand::Rng) -> Vec<Vec<us
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
-    use super::*;
+    use super::super::{CellOrder, Pace, Schedule, TooShort};
+
+    fn plan(tunings: usize, pace: &Pace, total: Duration, seed: u64) -> Result<Schedule, TooShort> {
+        super::super::plan(tunings, pace, total, CellOrder::Paired, seed)
+    }
 
     fn rows_of(schedule: &Schedule, load: usize, tunings: usize) -> Vec<Vec<usize>> {
         let of_load = schedule.turns.iter().filter(|turn| turn.load == load);
