@@ -23,7 +23,13 @@ const BLOCK_PAGES: usize = 32_768;
 pub fn parts(work_ns: u64, pages: u32) -> Parts {
     let supply = FreshSupply::default();
     Parts {
-        body: Box::new(FreshLoop { supply: supply.clone(), work_ns, pages }),
+        body: Box::new(FreshLoop {
+            supply: supply.clone(),
+            memory: Vec::new(),
+            at: 0,
+            work_ns,
+            pages,
+        }),
         figures: Box::new(NoFigures),
         companion: Box::new(supply),
     }
@@ -59,37 +65,28 @@ impl Companion for FreshSupply {
     }
 }
 
+/// A loop whose cycles write to the next pages.
 struct FreshLoop {
     supply: FreshSupply,
-    work_ns: u64,
-    pages: u32,
-}
-
-impl Body for FreshLoop {
-    fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
-        let mut task = FreshTask {
-            memory: self.supply.take(),
-            at: 0,
-            work_ns: self.work_ns,
-            pages: self.pages,
-        };
-        let outcome = onbeat_rt::cycle::run(&Monotonic, plan, &mut task, hot, stop);
-        // Unmapping 128 MiB is not the loop's work.
-        *self.supply.0.lock().unwrap_or_else(PoisonError::into_inner) = task.memory;
-        outcome
-    }
-}
-
-/// A cycle that writes to the next pages.
-#[derive(Debug)]
-struct FreshTask {
+    /// The memory of the block that runs.
     memory: Vec<u8>,
     at: usize,
     work_ns: u64,
     pages: u32,
 }
 
-impl FreshTask {
+impl Body for FreshLoop {
+    fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
+        (self.memory, self.at) = (self.supply.take(), 0);
+        let outcome = onbeat_rt::cycle::run(&Monotonic, plan, self, hot, stop);
+        // Unmapping 128 MiB is not the loop's work.
+        let used = std::mem::take(&mut self.memory);
+        *self.supply.0.lock().unwrap_or_else(PoisonError::into_inner) = used;
+        outcome
+    }
+}
+
+impl FreshLoop {
     fn touch(&mut self) {
         for _ in 0..self.pages {
             if let Some(byte) = self.memory.get_mut(self.at) {
@@ -103,7 +100,7 @@ impl FreshTask {
     }
 }
 
-impl Task for FreshTask {
+impl Task for FreshLoop {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         self.touch();
         work(cycle.start, self.work_ns);
@@ -117,8 +114,10 @@ mod tests {
 
     #[test]
     fn every_cycle_touches_the_next_pages_and_a_long_block_begins_again() {
-        let mut task = FreshTask { memory: vec![0; 5 * PAGE_BYTES], at: 0, work_ns: 0, pages: 2 };
-        let touched = |task: &FreshTask| task.memory.iter().filter(|byte| **byte == 1).count();
+        let memory = vec![0; 5 * PAGE_BYTES];
+        let supply = FreshSupply::default();
+        let mut task = FreshLoop { supply, memory, at: 0, work_ns: 0, pages: 2 };
+        let touched = |task: &FreshLoop| task.memory.iter().filter(|byte| **byte == 1).count();
 
         task.touch();
         assert_eq!((touched(&task), task.at), (2, 2 * PAGE_BYTES));
