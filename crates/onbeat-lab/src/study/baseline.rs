@@ -1,7 +1,7 @@
 //! What a study finds out before its first measurement, when nothing is tuned yet.
 
 use onbeat_tune::CpuList;
-use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, check};
+use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, check};
 use onbeat_tune::plan::{CpuChoice, PlanRequest, plan};
 
 use super::error::StudyError;
@@ -85,22 +85,7 @@ fn firmware(tree: &HostTree, setup: &LoopSetup) -> Vec<StageSetting> {
     let findings = check(tree, setup);
     let of_firmware = findings.into_iter().filter(|one| FIRMWARE.contains(&one.id.as_str()));
 
-    let setting = |finding: Finding| StageSetting {
-        id: finding.id,
-        state: match finding.verdict {
-            CheckVerdict::Good => SettingState::AsWanted { current: finding.current },
-            CheckVerdict::Bad => SettingState::LeftOut {
-                because: format!(
-                    "not as wanted ({} instead of {})",
-                    finding.current, finding.wanted
-                ),
-            },
-            CheckVerdict::NotApplicable(because) => SettingState::LeftOut { because },
-            CheckVerdict::Unknown(because) => {
-                SettingState::LeftOut { because: format!("unknown: {because}") }
-            }
-        },
-    };
-
+    let setting =
+        |found: Finding| StageSetting { id: found.id.clone(), state: SettingState::found(found) };
     of_firmware.map(setting).collect()
 }

@@ -1,7 +1,7 @@
 //! Settings of a study: by which means each is made, and whether it can be made here.
 
 use onbeat::bench::host_settings::{planned, why_nothing};
-use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup};
+use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup};
 use onbeat_tune::plan::{PlanStep, StepTarget, ThreadGroup};
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +133,21 @@ pub enum SettingState {
     },
 }
 
+impl SettingState {
+    /// Of a setting that is not made, by what the check has found.
+    pub(super) fn found(finding: Finding) -> Self {
+        let because = match finding.verdict {
+            CheckVerdict::Good => return Self::AsWanted { current: finding.current },
+            CheckVerdict::Bad => {
+                format!("not as wanted ({} instead of {})", finding.current, finding.wanted)
+            }
+            CheckVerdict::NotApplicable(because) => because,
+            CheckVerdict::Unknown(because) => format!("its value is unknown: {because}"),
+        };
+        Self::LeftOut { because }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageSetting {
     /// Its id in the catalogue.
@@ -188,11 +203,7 @@ pub(super) fn resolve(tree: &HostTree, id: &str, setup: &LoopSetup, clock: &str)
         let because = made.left_out.first().map(|left| left.because.clone());
         return left_out(because.unwrap_or_else(|| "it has no step on this machine".to_owned()));
     };
-    match finding.verdict {
-        CheckVerdict::NotApplicable(because) => left_out(because),
-        CheckVerdict::Unknown(because) => left_out(format!("its value is unknown: {because}")),
-        _ => SettingState::AsWanted { current: finding.current },
-    }
+    SettingState::found(finding)
 }
 
 #[cfg(test)]
