@@ -13,8 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::background_load::BackgroundLoad;
-use super::cell::{CellError, CellReply, CellRequest};
-use super::cell_slot::CellSlot;
+use super::cell::{CellError, CellProcess, CellReply, CellRequest};
+use super::cell_tuning::CellTuning;
 use super::conditions::Conditions;
 use super::error::BenchError;
 use super::plan::pace;
@@ -28,9 +28,9 @@ use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::{self, Origin};
 use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
-use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
+use onbeat_host::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
 pub use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{EndReason, Header};
+use onbeat_record::{Cell, CellNotPermitted, EndReason, Header};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -101,6 +101,49 @@ struct BenchConductor<'c> {
     ladder: Vec<Grant>,
     shielding: Shielding,
     explainer: Option<Explainer>,
+}
+
+/// A cell of the bench, with its process while it may run.
+struct CellSlot {
+    cell: Cell,
+    tuning: CellTuning,
+    process: Option<CellProcess>,
+    why_not: Option<String>,
+    blocks: u32,
+}
+
+impl CellSlot {
+    fn not_permitted(&self) -> Option<CellNotPermitted> {
+        Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
+    }
+
+    /// Asks the cell for its next block, where it runs.
+    fn request_block(&mut self, releases: u64) -> Result<(), BenchError> {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        process.request(&CellRequest::Block { index: self.blocks, releases })?;
+        self.blocks += 1;
+        Ok(())
+    }
+
+    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is
+    /// removed.
+    fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
+        self.why_not = Some(why);
+        if let Some(process) = self.process.take() {
+            process.close()?;
+        }
+
+        // A file without samples is read as a cell that never ran, so a failure here loses nothing.
+        let _ = std::fs::remove_file(file);
+        Ok(())
+    }
+}
+
+/// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle
+/// states.
+fn is_part_of_tuning(grant: &Grant) -> bool {
+    use Privilege::{CpuAffinity, LockedMemory, RealTimePriority};
+    matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))
 }
 
 impl<'c> BenchConductor<'c> {

@@ -24,7 +24,6 @@
 pub mod at_once;
 pub mod background_load;
 pub mod cell;
-mod cell_slot;
 pub mod cell_start;
 pub mod cell_tuning;
 mod conditions;

@@ -34,16 +34,16 @@ pub struct UnfinishedBench {
 pub(super) struct MeasuredBench {
     path: PathBuf,
     note: Bench,
-    cells: BTreeMap<Cell, MeasuredCell>,
+    pub(super) cells: BTreeMap<Cell, MeasuredCell>,
 }
 
 /// What the file of a cell holds.
 #[derive(Clone, Copy, Debug)]
-struct MeasuredCell {
+pub(super) struct MeasuredCell {
     /// Complete blocks.
-    blocks: u32,
+    pub(super) blocks: u32,
     has_dropped: bool,
-    has_closing_line: bool,
+    pub(super) has_closing_line: bool,
     /// The last instant of the file, in seconds since the start of the bench.
     last_t: f64,
 }
@@ -139,17 +139,13 @@ impl MeasuredBench {
         OtherRun { path: self.path.display().to_string(), differences }
     }
 
-    /// Returns the number of complete blocks of a cell.
-    pub(super) fn blocks_of(&self, cell: &Cell) -> u32 {
-        self.cells.get(cell).map_or(0, |measured| measured.blocks)
-    }
-
     /// Returns the number of blocks that all of these cells have. Loops that ran at the same time do
     /// not end in the same instant: where a kill came in between, some of them have one more, and
     /// keep it.
     fn blocks_of_all(&self, cells: &[Cell]) -> u32 {
         let permitted = cells.iter().filter(|cell| self.why_not_permitted(cell).is_none());
-        permitted.map(|cell| self.blocks_of(cell)).min().unwrap_or(0)
+        let blocks = |cell: &Cell| self.cells.get(cell).map_or(0, |measured| measured.blocks);
+        permitted.map(blocks).min().unwrap_or(0)
     }
 
     fn is_permitted(&self, cells: &[Cell]) -> bool {
@@ -162,15 +158,6 @@ impl MeasuredBench {
             .iter()
             .find(|refused| refused.cell == *cell)
             .map(|refused| refused.why_not.clone())
-    }
-
-    pub(super) fn has_file(&self, cell: &Cell) -> bool {
-        self.cells.contains_key(cell)
-    }
-
-    /// Returns whether the file of a cell still needs its closing line.
-    pub(super) fn needs_closing_line(&self, cell: &Cell) -> bool {
-        self.cells.get(cell).is_some_and(|measured| !measured.has_closing_line)
     }
 }
 

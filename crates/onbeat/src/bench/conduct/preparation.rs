@@ -1,9 +1,8 @@
 //! What happens before the first block: the cells' processes start, what is not permitted is found,
 //! the shield is prepared, and the plan is recorded.
 
-use super::BenchConductor;
+use super::{BenchConductor, CellSlot, is_part_of_tuning};
 use crate::bench::cell::CellProcess;
-use crate::bench::cell_slot::{CellSlot, is_part_of_tuning};
 use crate::bench::cell_start::CellStart;
 use crate::bench::cell_tuning::CellTuning;
 use crate::bench::error::BenchError;
@@ -117,9 +116,11 @@ impl BenchConductor<'_> {
         let Some(measured) = &self.resumed else {
             return self.start_cell(empty);
         };
-        let blocks = measured.blocks_of(&empty.cell);
+        let of_cell = measured.cells.get(&empty.cell);
+        let blocks = of_cell.map_or(0, |of| of.blocks);
         let why_not = measured.why_not_permitted(&empty.cell);
-        let is_left = why_not.is_none() && (has_blocks || measured.needs_closing_line(&empty.cell));
+        let is_open = has_blocks || of_cell.is_some_and(|of| !of.has_closing_line);
+        let is_left = why_not.is_none() && is_open;
         let slot = CellSlot { blocks, why_not, ..empty };
 
         if is_left { self.start_cell(slot) } else { Ok(slot) }
@@ -127,7 +128,8 @@ impl BenchConductor<'_> {
 
     fn start_cell(&mut self, mut slot: CellSlot) -> Result<CellSlot, BenchError> {
         let CellSlot { cell, tuning, .. } = &slot;
-        let has_file = self.resumed.as_ref().is_some_and(|measured| measured.has_file(cell));
+        let has_file =
+            self.resumed.as_ref().is_some_and(|measured| measured.cells.contains_key(cell));
         let start = CellStart {
             onbeat: CellStart::version(),
             command: self.plan.command.clone(),
