@@ -206,7 +206,7 @@ impl CellStart {
     /// complete block; `grants` were made before, `series` are those of the probe.
     ///
     /// # Errors
-    /// As [`Run::open`] and [`Run::resume_at`], and [`BenchError::Loop`].
+    /// As [`Run::open`] and [`Run::resume_at`], and [`BenchError::NotPermitted`].
     pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, BenchError> {
         self.options.set(&self.cell.tuning)?;
         let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);

@@ -13,6 +13,7 @@ use onbeat_tune::catalogue::catalogue;
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
+use super::error::BenchError;
 use crate::probe::Setting;
 use onbeat_host::thread::{ThreadRequest, set_oom_score};
 use onbeat_record::{Tuning, TuningError};
@@ -100,17 +101,18 @@ impl LoopOptions {
 
     /// Sets the timer slack of this thread, which the loop's thread inherits, and the OOM score of
     /// this process, for a tuning of this name.
-    pub(super) fn set(&self, tuning: &str) -> Result<(), LoopOptionsError> {
-        let name = || tuning.to_owned();
+    pub(super) fn set(&self, tuning: &str) -> Result<(), BenchError> {
+        let refused = |refusal| BenchError::NotPermitted { tuning: tuning.to_owned(), refusal };
         if let Some(slack) = self.timer_slack_ns.and_then(NonZeroU64::new) {
-            set_current_timer_slack(Some(slack)).map_err(|why| LoopOptionsError::TimerSlack {
-                tuning: name(),
-                source: why.into(),
+            set_current_timer_slack(Some(slack)).map_err(|why| {
+                let why = io::Error::from(why);
+                refused(format!("the timer slack of the loop cannot be set: {why}"))
             })?;
         }
-        self.oom_score.map_or(Ok(()), |score| {
-            set_oom_score(score)
-                .map_err(|source| LoopOptionsError::OomScore { tuning: name(), source })
+        self.oom_score.map_or(Ok(()), set_oom_score).map_err(|why| {
+            refused(format!(
+                "/proc/self/oom_score_adj cannot be written: {why}; a smaller score takes root (CAP_SYS_RESOURCE)"
+            ))
         })
     }
 
@@ -131,29 +133,6 @@ impl LoopOptions {
             oom_score: self.oom_score.or(other.oom_score),
         }
     }
-}
-
-/// The kernel refused an option of a loop.
-#[derive(Debug, thiserror::Error)]
-pub enum LoopOptionsError {
-    /// The timer slack of the loop's thread could not be set.
-    #[error("tuning {tuning}: the timer slack of the loop cannot be set: {source}")]
-    TimerSlack {
-        /// The tuning.
-        tuning: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The OOM score of the loop's process could not be set.
-    #[error(
-        "tuning {tuning}: /proc/self/oom_score_adj cannot be written: {source}; a smaller score takes root (CAP_SYS_RESOURCE)"
-    )]
-    OomScore {
-        /// The tuning.
-        tuning: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
 }
 
 /// A word that is not a valid tuning of a bench.

@@ -8,7 +8,6 @@ use onbeat_tune::TuneError;
 
 use super::background_load::BackgroundLoadError;
 use super::cell::CellError;
-use super::cell_tuning::{CellTuning, LoopOptionsError};
 use super::host_settings::SettingError;
 use super::schedule::TooShort;
 use crate::probe::RunError;
@@ -73,18 +72,15 @@ pub enum BenchError {
     /// The journal cannot be used, or the shield could not be raised or lowered.
     #[error(transparent)]
     Tune(#[from] TuneError),
-    /// A part of the tuning of a run is not permitted here.
+    /// A part of a tuning is not permitted here.
     #[error("tuning {tuning}: {refusal}")]
     NotPermitted {
         /// The tuning.
-        tuning: CellTuning,
+        tuning: String,
         /// What, why, and how to permit it.
         refusal: String,
     },
     /// A setting of the host could not be made or undone.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// An option of the loop could not be set.
-    #[error(transparent)]
-    Loop(#[from] LoopOptionsError),
 }

@@ -70,53 +70,20 @@ pub enum SettingRefusal {
         /// Why.
         source: PlanError,
     },
-    /// It does not apply to this machine.
-    #[error("{name} cannot be measured here, since it does not apply: {reason}")]
-    NotApplicable {
-        /// The name in the tuning.
-        name: String,
-        /// The reason of the check.
-        reason: String,
-    },
-    /// The machine has the wanted value already.
-    #[error(
-        "{name} is as wanted already ({current}): there is nothing to measure; undo it first to see what it is worth"
-    )]
-    AsWanted {
-        /// The name in the tuning.
-        name: String,
-        /// The current value.
-        current: String,
-    },
-    /// Its value cannot be read.
-    #[error("{name} cannot be measured here, since its value is unknown: {reason}")]
-    Unknown {
-        /// The name in the tuning.
-        name: String,
-        /// The reason of the check.
-        reason: String,
-    },
     /// It takes a reboot.
     #[error(
         "{0} takes a reboot and cannot take turns: run `onbeat bench`, then `onbeat tune persist {0}`, \
          restart the machine, run `onbeat bench` again, and compare the two with `onbeat compare`"
     )]
     Reboot(String),
-    /// Nothing of it can be changed by a program.
-    #[error("{name} cannot be measured in turns: {because}")]
-    ByHand {
+    /// It does not apply, its value is unknown or as wanted, nothing of it can be changed by a
+    /// program, or another program would overwrite it silently.
+    #[error("{name} {why}")]
+    Refused {
         /// The name in the tuning.
         name: String,
-        /// What a person does instead.
-        because: String,
-    },
-    /// Another program would overwrite it silently.
-    #[error("{name} cannot be measured: {owner}")]
-    Owned {
-        /// The name in the tuning.
-        name: String,
-        /// The program, and how the two live together.
-        owner: String,
+        /// The rest of the sentence.
+        why: String,
     },
     /// The tasks could not be listed.
     #[error(transparent)]
@@ -141,7 +108,10 @@ pub fn resolve(
     };
 
     match owners::find(host, &setting.plan)? {
-        Some(owner) => Err(SettingRefusal::Owned { name: setting.name, owner: owner.to_string() }),
+        Some(owner) => {
+            let why = format!("cannot be measured: {owner}");
+            Err(SettingRefusal::Refused { name: setting.name, why })
+        }
         None => Ok(setting),
     }
 }
@@ -247,11 +217,19 @@ pub fn why_nothing(name: &str, tree: &HostTree, setup: &LoopSetup) -> Option<Fin
 }
 
 fn refusal(name: String, finding: Finding) -> SettingRefusal {
-    match finding.verdict {
-        CheckVerdict::NotApplicable(reason) => SettingRefusal::NotApplicable { name, reason },
-        CheckVerdict::Unknown(reason) => SettingRefusal::Unknown { name, reason },
-        _ => SettingRefusal::AsWanted { name, current: finding.current },
-    }
+    let why = match finding.verdict {
+        CheckVerdict::NotApplicable(reason) => {
+            format!("cannot be measured here, since it does not apply: {reason}")
+        }
+        CheckVerdict::Unknown(reason) => {
+            format!("cannot be measured here, since its value is unknown: {reason}")
+        }
+        _ => format!(
+            "is as wanted already ({}): there is nothing to measure; undo it first to see what it is worth",
+            finding.current
+        ),
+    };
+    SettingRefusal::Refused { name, why }
 }
 
 impl HostSetting {
@@ -282,17 +260,15 @@ impl HostSetting {
 
     fn nothing_to_make(&self) -> SettingRefusal {
         let name = self.name.clone();
-        match (self.left_out.first(), self.plan.left_out.first()) {
+        let because: &str = match (self.left_out.first(), self.plan.left_out.first()) {
             (Some(because), _) if because.ends_with("takes a reboot") => {
-                SettingRefusal::Reboot(name)
+                return SettingRefusal::Reboot(name);
             }
-            (Some(because), _) => SettingRefusal::ByHand { name, because: because.clone() },
-            (None, Some(left)) => SettingRefusal::ByHand { name, because: left.because.clone() },
-            (None, None) => SettingRefusal::ByHand {
-                name,
-                because: "it has no step on this machine".to_owned(),
-            },
-        }
+            (Some(because), _) => because,
+            (None, Some(left)) => &left.because,
+            (None, None) => "it has no step on this machine",
+        };
+        SettingRefusal::Refused { name, why: format!("cannot be measured in turns: {because}") }
     }
 
     /// Returns each change in words, as `old -> new`.

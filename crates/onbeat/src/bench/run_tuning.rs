@@ -72,7 +72,7 @@ impl RunTuning {
         options: LoopOptions,
     ) -> Result<Vec<Grant>, BenchError> {
         let not_permitted =
-            |refusal| BenchError::NotPermitted { tuning: self.tuning.clone(), refusal };
+            |refusal| BenchError::NotPermitted { tuning: self.tuning.to_string(), refusal };
         let changes_host = self.settings.iter().any(|setting| !setting.plan.steps.is_empty());
         if changes_host && !shielding.can_change() {
             return Err(not_permitted("changing settings of the host needs root".to_owned()));

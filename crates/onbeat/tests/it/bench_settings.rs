@@ -235,20 +235,15 @@ fn what_cannot_take_turns_is_refused_in_a_sentence_with_the_reason() {
     machine.write(SWAPPINESS, "5").unwrap();
     let why = |name: &str| resolved(name, &machine).unwrap_err();
 
-    let as_wanted = why("mem.swappiness");
-    assert!(matches!(&as_wanted, SettingRefusal::AsWanted { .. }), "{as_wanted}");
-    assert!(as_wanted.to_string().contains("as wanted already"), "{as_wanted}");
+    let as_wanted = why("mem.swappiness").to_string();
+    assert!(as_wanted.starts_with("mem.swappiness is as wanted already ("), "{as_wanted}");
 
     let reboot = why("kern.threadirqs").to_string();
     assert!(reboot.starts_with("kern.threadirqs takes a reboot and cannot take turns"), "{reboot}");
     assert!(reboot.contains("onbeat tune persist kern.threadirqs"), "{reboot}");
 
-    let not_here = why("freq.governor");
-    assert!(
-        matches!(&not_here, SettingRefusal::NotApplicable { .. } | SettingRefusal::Unknown { .. }),
-        "{not_here}"
-    );
-    assert!(not_here.to_string().starts_with("freq.governor cannot be measured here, since"));
+    let not_here = why("freq.governor").to_string();
+    assert!(not_here.starts_with("freq.governor cannot be measured here, since it"), "{not_here}");
 
     let no_plan = why("plan").to_string();
     assert!(no_plan.contains("needs --plan FILE"), "{no_plan}");
