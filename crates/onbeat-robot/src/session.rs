@@ -316,7 +316,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         };
         let mut load = plan.load;
         let name =
-            load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
+            load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load.to_string());
         // The run must not end at the first Ctrl-C: the robot has to come to rest before, which
         // takes cycles. The task ends it.
         let inner = Interruptions::default();

@@ -149,7 +149,8 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
     let table = whole.tables().expect("a table")[0].to_text(120);
     assert_eq!((to_run, again.tables().expect("a table")[0].to_text(120)), (0, table));
 
-    let cells = again.cells().expect("figures");
+    let main = again.series().expect("series")[0];
+    let cells = again.cells_of(main).expect("figures");
     let (rt, stock) = (&cells[0], &cells[1]);
     assert_eq!((&*rt.cell.kernel, rt.guests), ("rt", 2));
     assert!(stock.figures.max_ratio(&rt.figures) > 5.0, "{cells:?}");

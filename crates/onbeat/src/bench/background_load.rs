@@ -22,7 +22,8 @@ pub struct BackgroundLoadError {
 
 /// The load beside a run; its events are noted in a run file.
 pub struct BackgroundLoad {
-    load: Load,
+    /// Which load.
+    pub load: Load,
     /// `None` for the load `idle`.
     running: Option<RunningLoad>,
 }
@@ -46,12 +47,6 @@ impl BackgroundLoad {
         if self.running.is_some() {
             thread::sleep(time);
         }
-    }
-
-    /// Returns the load.
-    #[must_use]
-    pub const fn load(&self) -> &Load {
-        &self.load
     }
 
     /// Returns the session of its processes, by its number and its start in ticks of the kernel.

@@ -250,7 +250,8 @@ pub struct CellProcess {
     child: Child,
     requests: Option<ChildStdin>,
     replies: Receiver<CellReply>,
-    grants: Vec<Grant>,
+    /// What was requested for its process, and whether it was granted.
+    pub grants: Vec<Grant>,
 }
 
 impl CellProcess {
@@ -282,12 +283,6 @@ impl CellProcess {
         }
 
         Ok(cell)
-    }
-
-    /// Returns what was requested for its process, and whether it was granted.
-    #[must_use]
-    pub fn grants(&self) -> &[Grant] {
-        &self.grants
     }
 
     /// Returns the number of its process.

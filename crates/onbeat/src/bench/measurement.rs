@@ -91,7 +91,7 @@ pub fn measure(
     let load = BackgroundLoad::start(plan.load, conditions.carrier)?;
     let tuned = plan.tuning.map(RunTuning::make).transpose()?;
     if let Some(tuned) = &tuned {
-        plan.header.grants.extend_from_slice(tuned.grants());
+        plan.header.grants.extend_from_slice(&tuned.grants);
         for words in tuned.words() {
             (conditions.report)(CampaignEvent::Warned(words));
         }

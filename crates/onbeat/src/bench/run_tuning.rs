@@ -100,16 +100,11 @@ impl RunTuning {
 pub struct TunedHost {
     /// `None` once it is undone.
     shielding: Option<Shielding>,
-    grants: Vec<Grant>,
+    /// What was granted of the tuning beyond the loop's own thread.
+    pub grants: Vec<Grant>,
 }
 
 impl TunedHost {
-    /// Returns what was granted of the tuning beyond the loop's own thread.
-    #[must_use]
-    pub fn grants(&self) -> &[Grant] {
-        &self.grants
-    }
-
     /// Returns what the shield moves and what it cannot move, as sentences.
     #[must_use]
     pub fn words(&self) -> &[String] {

@@ -34,7 +34,8 @@ pub(super) fn past_of(
 /// The file of an experiment in blocks, new or resumed.
 pub(super) struct SharedFile {
     writer: RunWriter,
-    origin: Origin,
+    /// The start of this process, which is 0 in the files that it creates.
+    pub(super) origin: Origin,
     resumed: Option<ResumedFile>,
 }
 
@@ -61,11 +62,6 @@ impl SharedFile {
         let (after, account) = (past.ended, past.account.clone());
         let resumed = Some(ResumedFile { point, after, account });
         Ok(Self { writer: RunWriter::go_on(past)?, origin, resumed })
-    }
-
-    /// The start of this process, which is 0 in the files that it creates.
-    pub(super) const fn origin(&self) -> Origin {
-        self.origin
     }
 
     /// Where all files continue; `None` for a new one.

@@ -180,7 +180,7 @@ fn run_on<W: Wire + Send>(
     header.grants.extend(motion.wire);
     if let (Some(tuning), Some(tuned)) = (&motion.tuning, &tuned) {
         setting = tuning.tuned(&setting);
-        header.grants.extend_from_slice(tuned.grants());
+        header.grants.extend_from_slice(&tuned.grants);
     }
 
     let destination = Destination { path: &path, header, origin: origin.at };

@@ -62,16 +62,7 @@ impl<C: Measures> LabResults<C> {
         self.stored.first().map_or_else(|| Ok(Vec::new()), StoredExperiment::series)
     }
 
-    /// Returns the figures of the main series of each cell that has samples, in the order of the
-    /// file.
-    ///
-    /// # Errors
-    /// When a stored run file cannot be read.
-    pub fn cells(&self) -> Result<Vec<CellFigures<C>>, VmError> {
-        self.series()?.first().map_or_else(|| Ok(Vec::new()), |series| self.cells_of(*series))
-    }
-
-    /// As [`Self::cells`], of any series.
+    /// Returns the figures of a series of each cell that has samples, in the order of the file.
     ///
     /// # Errors
     /// When a stored run file cannot be read.
@@ -87,7 +78,7 @@ impl<C: Measures> LabResults<C> {
     /// Returns a table of the cells for each series, the main one first.
     ///
     /// # Errors
-    /// As [`Self::cells`].
+    /// As [`Self::cells_of`].
     pub fn tables(&self) -> Result<Vec<Table>, VmError> {
         let table = |series| Ok(figures_table(series, &self.cells_of(series)?));
         self.series()?.into_iter().map(table).collect()

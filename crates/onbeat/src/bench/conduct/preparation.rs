@@ -135,8 +135,8 @@ impl BenchConductor<'_> {
             command: self.plan.command.clone(),
             file: self.dir.join(cell.file_name()),
             cell: cell.clone(),
-            started_unix_s: self.file.origin().unix_s,
-            origin_ns: self.file.origin().at.as_ns(),
+            started_unix_s: self.file.origin.unix_s,
+            origin_ns: self.file.origin.at.as_ns(),
             task: self.plan.task.clone(),
             setting: Setting { limit: self.plan.limit, ..self.plan.tuned_on(cell.cpu, tuning) },
             options: self.plan.options(tuning),
@@ -146,11 +146,11 @@ impl BenchConductor<'_> {
 
         let process = CellProcess::start((self.cell)(), &start)?;
         let refusal = process
-            .grants()
+            .grants
             .iter()
             .find(|grant| !grant.granted && is_part_of_tuning(grant))
             .map(Grant::refusal);
-        for grant in process.grants() {
+        for grant in &process.grants {
             self.list_grant(grant.clone());
         }
 

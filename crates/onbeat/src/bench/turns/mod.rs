@@ -181,7 +181,7 @@ impl<'c> TurnsConductor<'c> {
         running: &mut BackgroundLoad,
     ) -> Result<Outcome, BenchError> {
         let cell = Cell::new(self.plan.probe.name, block.load);
-        let began = self.file.origin().at;
+        let began = self.file.origin.at;
         let looked_from = Monotonic.now();
         let mut before = None;
         let report = &mut *self.conditions.report;
@@ -214,7 +214,7 @@ impl<'c> TurnsConductor<'c> {
     /// file of the bench.
     fn open_run(&mut self, at: usize) -> Result<Run, BenchError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
-        let origin = self.file.origin();
+        let origin = self.file.origin;
         let mut header = self.plan.header(origin.unix_s);
         header.limit = self.plan.limit;
         header.most_alarms = self.plan.most_alarms;
