@@ -64,21 +64,16 @@ pub(in crate::cmd) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Fa
         Some(With::Rtt) => admitted_round_trips(options)?,
     };
 
-    let looping = &options.looping;
-    if looping.period != PERIOD_NS {
-        words.extend(option("period", us(looping.period)));
-    }
-    if looping.work > 0 {
-        words.extend(option("work", us(looping.work)));
-    }
-    if options.priority != PRIORITY {
-        words.extend(option("priority", options.priority.to_string()));
-    }
-    words.extend(options.cpu.into_iter().flat_map(|cpu| option("cpu", cpu.to_string())));
-    if let (Some(With::Bus), Some(limit_ns)) = (options.with, options.limit.limit) {
-        words.extend(option("limit", us(limit_ns)));
-        words.extend(option("at", options.limit.at.to_string()));
-    }
+    let (period, work) = (options.looping.period, options.looping.work);
+    let limit_ns = options.limit.limit.filter(|_| options.with == Some(With::Bus));
+    words.extend(typed([
+        ("period", (period != PERIOD_NS).then(|| us(period))),
+        ("work", (work > 0).then(|| us(work))),
+        ("priority", (options.priority != PRIORITY).then(|| options.priority.to_string())),
+        ("cpu", options.cpu.map(|cpu| cpu.to_string())),
+        ("limit", limit_ns.map(us)),
+        ("at", limit_ns.map(|_| options.limit.at.to_string())),
+    ]));
     Ok(words)
 }
 
@@ -93,15 +88,12 @@ fn admitted_bus(options: &BenchOptions) -> Result<Vec<String>, Failure> {
 
     let has_joints = motion(&bus_cell(options), options.looping.period)?.is_some();
     let mut words = owned(&["onbeat", if has_joints { "robot" } else { "bus" }, "run", &file]);
-    if has_joints {
-        words.extend(trajectory.into_iter().flat_map(|it| option("trajectory", it)));
-        if options.exchange == BusExchange::SameCycle {
-            words.push("--same-cycle".to_owned());
-        }
+    words.extend(typed([("trajectory", trajectory.filter(|_| has_joints))]));
+    if has_joints && options.exchange == BusExchange::SameCycle {
+        words.push("--same-cycle".to_owned());
     }
-    let has_wire = !has_joints || interface.is_some();
-    words.extend(interface.into_iter().flat_map(|it| option("interface", it)));
-    words.extend(wire.filter(|_| has_wire).into_iter().flat_map(|it| option("wire", it)));
+    let wire = wire.filter(|_| !has_joints || interface.is_some());
+    words.extend(typed([("interface", interface), ("wire", wire)]));
     if !has_joints {
         words.extend(owned(&["--", "--exchange", &exchange]));
     }
@@ -123,10 +115,8 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
     let of_loop = setting(&options.looping, WITHOUT_TUNING, 0);
     rtt::admit_cell(&of_loop, &round_trips(options)).map_err(RunError::from)?;
     let mut words = owned(&["onbeat", "measure", "rtt"]);
-    words.extend(options.to.clone().into_iter().flat_map(|to| option("to", to)));
-    if options.devices != 1 {
-        words.extend(option("devices", options.devices.to_string()));
-    }
+    let devices = (options.devices != 1).then(|| options.devices.to_string());
+    words.extend(typed([("to", options.to.clone()), ("devices", devices)]));
     Ok(words)
 }
 
@@ -140,11 +130,12 @@ fn admitted_chain(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     refuse("chain", &of_others)?;
 
     let mut words = owned(&["onbeat", "measure", "chain", "--with", "bus"]);
-    words.extend(options.file.clone().into_iter().flat_map(|file| option("devices", file)));
-    if options.exchange == BusExchange::SameCycle {
-        words.extend(option("exchange", options.exchange.word().to_owned()));
-    }
-    words.extend(options.device_delay.into_iter().flat_map(|ns| option("device-delay", us(ns))));
+    let exchange = Some(options.exchange).filter(|exchange| *exchange == BusExchange::SameCycle);
+    words.extend(typed([
+        ("devices", options.file.clone()),
+        ("exchange", exchange.map(|exchange| exchange.word().to_owned())),
+        ("device-delay", options.device_delay.map(us)),
+    ]));
     Ok(words)
 }
 
@@ -160,8 +151,10 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn option(name: &str, value: String) -> [String; 2] {
-    [format!("--{name}"), value]
+/// The words of those options that have a value.
+fn typed<const N: usize>(options: [(&str, Option<String>); N]) -> impl Iterator<Item = String> {
+    let words = |(name, value): (&str, Option<String>)| Some([format!("--{name}"), value?]);
+    options.into_iter().filter_map(words).flatten()
 }
 
 fn us(ns: u64) -> String {
