@@ -141,23 +141,13 @@ pub enum CellTuningError {
     /// Its letters are wrong.
     #[error("{0}, or ids of the catalogue, such as P+irq.affinity")]
     Letters(#[from] TuningError),
-    /// A name is unknown.
-    #[error(
-        "`{word}` is not a valid tuning: {name} is not in the catalogue; `onbeat tune check --all` lists its ids"
-    )]
-    UnknownName {
+    /// A name is unknown, or a setting is listed twice.
+    #[error("`{word}` is not a valid tuning: {why}")]
+    Name {
         /// The whole word.
         word: String,
-        /// The name.
-        name: String,
-    },
-    /// A setting is listed twice.
-    #[error("`{word}` is not a valid tuning: {name} is there twice")]
-    Twice {
-        /// The whole word.
-        word: String,
-        /// The name.
-        name: String,
+        /// Which name, and what is wrong with it.
+        why: String,
     },
 }
 
@@ -180,7 +170,7 @@ impl CellTuning {
     /// Returns the tuning with one more setting, and whether it did not have it before.
     ///
     /// # Errors
-    /// [`CellTuningError::UnknownName`].
+    /// [`CellTuningError::Name`].
     pub fn with(&self, name: &str) -> Result<(Self, bool), CellTuningError> {
         let mut more = self.clone();
         let is_new = more.add(name).ok_or_else(|| unknown(name, name))?;
@@ -240,8 +230,8 @@ impl FromStr for CellTuning {
             }
 
             if !tuning.add(part).ok_or_else(|| unknown(word, part))? {
-                let (word, name) = (word.to_owned(), part.to_owned());
-                return Err(CellTuningError::Twice { word, name });
+                let why = format!("{part} is there twice");
+                return Err(CellTuningError::Name { word: word.to_owned(), why });
             }
         }
 
@@ -269,7 +259,8 @@ pub(super) fn is_path(name: &str) -> bool {
 }
 
 fn unknown(word: &str, name: &str) -> CellTuningError {
-    CellTuningError::UnknownName { word: word.to_owned(), name: name.to_owned() }
+    let why = format!("{name} is not in the catalogue; `onbeat tune check --all` lists its ids");
+    CellTuningError::Name { word: word.to_owned(), why }
 }
 
 /// The one name of a setting; `None` for an unknown one.
