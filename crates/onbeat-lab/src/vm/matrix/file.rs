@@ -13,7 +13,7 @@ use crate::toml_file::{self, TomlFileError, wrong};
 
 use super::tuning::LabTuning;
 use super::{ClockChoice, KernelChoice, KernelOrigin, Matrix, NamedEntry};
-use crate::vm::GuestWiring;
+use crate::vm::{GuestWiring, LatencyTest};
 
 /// Largest number of experiments of a file.
 const MOST_EXPERIMENTS: usize = 10_000;
@@ -159,13 +159,16 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, TomlFileErro
         tunings,
         loads,
         seeds,
-        duration: Duration::from_millis(table.duration_ms),
-        period: Duration::from_micros(table.period_us),
-        causes: table.causes,
         memory_mib: table.memory_mib,
         limit: Duration::from_secs(table.limit_s),
-        probe,
-        options: measure.collect(),
+        test: LatencyTest {
+            probe,
+            duration: Duration::from_millis(table.duration_ms),
+            period: Duration::from_micros(table.period_us),
+            causes: table.causes,
+            options: measure.collect(),
+            ..LatencyTest::default()
+        },
         plans: None,
         wiring: match (table.boards, table.gpio) {
             (true, _) => GuestWiring::TwoBoards,

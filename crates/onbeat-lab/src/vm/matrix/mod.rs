@@ -169,14 +169,10 @@ pub struct Matrix {
     tunings: Vec<NamedEntry<LabTuning>>,
     loads: Vec<NamedEntry<Load>>,
     seeds: Vec<u32>,
-    duration: Duration,
-    period: Duration,
-    causes: bool,
     memory_mib: u32,
     limit: Duration,
-    probe: String,
-    /// Its options.
-    options: Vec<String>,
+    /// The measurement, without tuning and load.
+    test: LatencyTest,
     /// What its guests are wired with.
     pub wiring: GuestWiring,
     /// By tuning and load, where guests measure by plans.
@@ -233,14 +229,8 @@ impl Matrix {
 
     /// The measurement with a tuning under a load.
     fn test(&self, tuning: &LabTuning, load: &NamedEntry<Load>) -> LatencyTest {
-        LatencyTest {
-            probe: self.probe.clone(),
-            duration: self.duration,
-            period: self.period,
-            load: load.value.to_string(),
-            causes: self.causes,
-            options: self.options.iter().chain(&tuning.options).cloned().collect(),
-        }
+        let options = self.test.options.iter().chain(&tuning.options).cloned().collect();
+        LatencyTest { load: load.value.to_string(), options, ..self.test.clone() }
     }
 
     /// Lengths of the lists, those of seeds last.
@@ -284,7 +274,7 @@ impl Matrix {
         let delay_us = u64::from(experiment.seed) * u64::from(DELAY_PER_SEED_US);
 
         let mut job = Job::new();
-        let period = format!("{}ns", self.period.as_nanos());
+        let period = format!("{}ns", self.test.period.as_nanos());
         for id in &tuning.applied {
             job.apply_tuning(id, &["--period".to_owned(), period.clone()]);
         }
