@@ -154,8 +154,7 @@ pub fn conduct(
     }
     let accounts = measured?;
     let is_whole = accounts.iter().all(|account| account.reason == EndReason::Complete);
-    let reason = if is_whole { EndReason::Complete } else { EndReason::Asked };
-    Ok(file.close(reason, &Cost::default())?)
+    Ok(file.close(is_whole, &Cost::default())?)
 }
 
 fn measure_all(

@@ -30,7 +30,7 @@ use crate::probe::{self, Origin};
 use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
 use onbeat_host::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
 pub use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{Cell, CellNotPermitted, EndReason, Header};
+use onbeat_record::{Cell, CellNotPermitted, Header};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -336,19 +336,15 @@ impl<'c> BenchConductor<'c> {
 
     /// Ends loads, cells and shield, whatever failed before; returns the first error of its own.
     fn close(self, has_succeeded: bool) -> Result<(), BenchError> {
-        // A bench that failed is not complete: it can be resumed.
-        let reason = if self.conditions.is_stopped() || !has_succeeded {
-            EndReason::Asked
-        } else {
-            EndReason::Complete
-        };
+        // A bench that failed is not complete either.
+        let is_whole = has_succeeded && !self.conditions.is_stopped();
         let Self { file, slots, shielding, explainer, .. } = self;
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
         drop(explainer);
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
-        file.close(reason, &cost)?;
+        file.close(is_whole, &cost)?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;
 

@@ -111,8 +111,10 @@ impl SharedFile {
         self.writer.sync()
     }
 
-    /// Writes the closing line, with what explanations have cost.
-    pub(super) fn close(mut self, reason: EndReason, cost: &Cost) -> Result<(), WriteError> {
+    /// Writes the closing line, with what explanations have cost. One that is not whole can be
+    /// resumed.
+    pub(super) fn close(mut self, is_whole: bool, cost: &Cost) -> Result<(), WriteError> {
+        let reason = if is_whole { EndReason::Complete } else { EndReason::Asked };
         let t = self.seconds();
         let earlier = self.resumed.take().map(|resumed| resumed.account).unwrap_or_default();
         let account = Account { t, reason, ..probe::of_cost(cost) };

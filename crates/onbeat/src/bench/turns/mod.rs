@@ -28,7 +28,7 @@ use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Origin, Run, RunError, Setting, SpikeExplainer};
 use onbeat_cause::Cost;
 use onbeat_host::thread::Grant;
-use onbeat_record::{Bench, Cell, EndReason, Header, Note, Past, Recorder, StepNote};
+use onbeat_record::{Bench, Cell, Header, Note, Past, Recorder, StepNote};
 pub use plan::TurnsPlan;
 pub use unfinished::UnfinishedTurns;
 
@@ -313,8 +313,7 @@ impl<'c> TurnsConductor<'c> {
 
         let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.cost());
         let is_done = (0..self.slots.len()).all(|at| self.shares.is_done(at));
-        let reason = if is_done { EndReason::Complete } else { EndReason::Asked };
-        self.file.close(reason, &cost)?;
+        self.file.close(is_done, &cost)?;
         closed
     }
 }
