@@ -25,7 +25,7 @@ use crate::cmd::Common;
 use crate::cmd::cells::{CellLines, say_missing};
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::repair::repair_first;
-use crate::cmd::{ExitVerdict, Failure, typed};
+use crate::cmd::{ExitVerdict, Failure, runs, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::state::journal_directory;
@@ -198,12 +198,7 @@ fn begun(
         warn(&format!("{how}{runs} run of each measurement; a comparison needs {LEAST_RUNS}"));
     }
 
-    let seconds = study.duration.as_secs_f64() * due as f64;
-    let at_least = match seconds {
-        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
-        seconds if seconds < 7200.0 => format!("{:.0} minutes", seconds / 60.0),
-        seconds => format!("{:.0} hours", seconds / 3600.0),
-    };
+    let at_least = runs::spoken(study.duration.as_secs_f64() * due as f64);
     format!(
         "{due} measurements to make, at least {at_least}; {stored} are stored, {waiting} wait for a reboot"
     )
