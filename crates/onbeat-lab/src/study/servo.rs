@@ -8,17 +8,9 @@ use onbeat_rt::{Clock, Instant};
 /// A servo, which gets a pulse for each command.
 #[derive(Debug)]
 pub struct Servo {
-    signal: Signal,
+    /// An output of this machine: a PWM channel, a GPIO line. Without one it is a virtual servo.
+    output: Option<Output>,
     pulses: u32,
-}
-
-/// Where the edges go.
-#[derive(Debug)]
-enum Signal {
-    /// Into a virtual servo, by the level of its input.
-    Virtual { is_high: bool },
-    /// Out of an output of this machine: a PWM channel, a GPIO line.
-    Output(Output),
 }
 
 /// What a command has moved.
@@ -36,26 +28,14 @@ impl Servo {
     /// # Errors
     /// [`ProbeError`].
     pub fn open(output: Option<&PortAddress>) -> Result<Self, ProbeError> {
-        let opened = output.map(Output::open).transpose()?.flatten();
-        let signal = opened.map_or(Signal::Virtual { is_high: false }, Signal::Output);
-        Ok(Self { signal, pulses: 0 })
+        Ok(Self { output: output.map(Output::open).transpose()?.flatten(), pulses: 0 })
     }
 
-    /// Makes the pulse of a command. A virtual servo counts rising edges; an output gets one edge, to
-    /// the other level or duty cycle, and counts if it was written.
+    /// Makes the pulse of a command. A virtual servo counts it; an output gets one edge, to the other
+    /// level or duty cycle, and counts if it was written.
     pub(super) fn pulse(&mut self, number: u32) -> Pulse {
-        let is_made = match &mut self.signal {
-            Signal::Virtual { is_high } => {
-                let rose = !*is_high;
-                *is_high = true;
-                rose
-            }
-            Signal::Output(output) => output.set((number & 1) as u8),
-        };
+        let is_made = self.output.as_ref().is_none_or(|output| output.set((number & 1) as u8));
         let edge = Monotonic.now();
-        if let Signal::Virtual { is_high } = &mut self.signal {
-            *is_high = false;
-        }
         self.pulses += u32::from(is_made);
         Pulse { edge, pulses: self.pulses }
     }
