@@ -18,7 +18,7 @@ use super::cell_tuning::CellTuning;
 use super::conditions::Conditions;
 use super::error::BenchError;
 use super::plan::pace;
-pub use super::plan::{BenchPlan, scheduled};
+pub use super::plan::{BenchPlan, check_names, scheduled};
 use super::schedule::{LoadTurn, RAMP, Schedule};
 use super::shared_file::SharedFile;
 use super::shielding::Shielding;

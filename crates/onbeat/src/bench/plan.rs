@@ -153,7 +153,14 @@ pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
     Ok(schedule::plan(tunings, &pace(plan), plan.duration, plan.order, seed)?)
 }
 
-fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {
+/// Refuses names of tunings or loads of which one is listed twice.
+///
+/// # Errors
+/// [`BenchError::Twice`].
+pub fn check_names(
+    what: &'static str,
+    names: impl Iterator<Item = String>,
+) -> Result<(), BenchError> {
     let mut seen = BTreeSet::new();
     for name in names {
         if !seen.insert(name.clone()) {

@@ -7,8 +7,6 @@ use onbeat::load::Load;
 pub(crate) enum LoadsFailure {
     #[error("the load {load} did not run to its end: {parts}")]
     Died { load: Load, parts: String },
-    #[error("the load {load} is listed twice; list each load once in --loads")]
-    LoadTwice { load: Load },
     #[error(
         "--allowed-jitter judges a sweep of the CPUs' share (0..100/10); of other sweeps the table shows the jitter"
     )]

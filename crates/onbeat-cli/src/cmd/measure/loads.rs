@@ -1,16 +1,17 @@
 //! `onbeat measure PROBE --loads idle,paper` and `--load-sweep 0..100/10`: one probe under several
 //! loads, a run file each.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat::bench::Conditions;
+use onbeat::bench::conduct::check_names;
 use onbeat::bench::schedule::{CellOrder, RAMP};
 use onbeat::bench::sweep::SweepSteps;
 use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns, conduct};
 use onbeat::campaign::CampaignEvent;
+use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, SettingValue};
@@ -146,11 +147,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts, PlannedMeasurement), Fai
         None => options.loads.clone(),
     };
 
-    let mut seen = BTreeSet::new();
-    if let Some(load) = loads.iter().find(|load| !seen.insert(load.to_string())) {
-        return Err(LoadsFailure::LoadTwice { load: load.clone() }.into());
-    }
-
+    check_names("load", loads.iter().map(Load::to_string))?;
     let sweep =
         options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
