@@ -46,7 +46,7 @@ pub use target::{StepTarget, ThreadGroup};
 pub const PLAN_SCHEMA: &str = "onbeat.plan/1";
 
 /// What would be changed, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`PLAN_SCHEMA`].

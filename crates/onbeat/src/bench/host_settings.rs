@@ -131,13 +131,9 @@ fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
 
     let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
-        profile: None,
         cpus: request.setup.cpus.to_string(),
-        cpus_because: String::new(),
-        task: None,
-        task_start_ticks: None,
         steps: value.map(step).into_iter().collect(),
-        left_out: Vec::new(),
+        ..Plan::default()
     };
 
     HostSetting::of_plan(PLACEBO, plan)
