@@ -335,9 +335,9 @@ fn remove_leftover_rings() -> Vec<Channel> {
     for directory in RuntimeDir::existing_in_memory().unwrap_or_default() {
         let names = directory.names().unwrap_or_default();
         for channel in names.iter().filter_map(|name| Channel::from_file_name(name)) {
-            let is_ring = matches!(open_in(&directory, &channel), Ok(Some(_)));
-            let retired = || retire(&directory, &channel.file_name(), MAGIC, state::RUNNING);
-            if is_ring && retired().is_ok_and(|generation| generation.is_some()) {
+            // Also the file of a writer that was killed before its header was complete.
+            let retired = retire(&directory, &channel.file_name(), MAGIC, state::RUNNING);
+            if matches!(retired, Ok(Some(_))) {
                 removed.push(channel);
             }
         }

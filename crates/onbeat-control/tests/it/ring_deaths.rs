@@ -196,5 +196,8 @@ fn rings_that_cannot_exist_and_objects_that_are_none_are_refused() {
     assert!(matches!(wrong, Err(RingError::NotARing { .. })));
     assert!(RingWriter::create(&channel, &settings(8)).is_err());
     assert!(!removed(&alone).contains(&channel.to_string()) && path.exists());
-    std::fs::remove_file(path).unwrap();
+
+    // The file of a writer that was killed before it wrote the magic number.
+    std::fs::write(&path, [0; 4096]).unwrap();
+    assert!(removed(&alone).contains(&channel.to_string()) && !path.exists());
 }
