@@ -165,11 +165,11 @@ impl Packets {
     /// Opens the named interface as [`Packets::open`] does, and exchanges frames by a method, or by
     /// the ring where that is refused; [`Packets::words`] has the reason.
     ///
-    /// # Errors
-    /// As [`Packets::open`].
-    ///
     /// Two names with a comma between them, such as `eth1,eth2`, are the ends of a ring of cables
     /// ([`crate::ring`]).
+    ///
+    /// # Errors
+    /// As [`Packets::open`].
     pub fn open_by(name: &str, method: WireMethod) -> Result<Self, CarrierError> {
         let Some((first, second)) = name.split_once(',') else {
             return Self::open_one(name, method);
