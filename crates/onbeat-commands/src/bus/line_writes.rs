@@ -6,6 +6,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 
 use onbeat_control::SdoAction;
 use onbeat_ethercat::al::{BOOT, INIT};
@@ -28,6 +29,8 @@ use crate::{ExitVerdict, Failure, question};
 
 /// Name of the log of writes, in onbeat's state directory.
 const LOG: &str = "bus-writes.jsonl";
+/// Outcome of a write that is yet to be carried out.
+const BEGUN: &str = "begun";
 
 /// Asks, unless `--yes` was given.
 fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), Failure> {
@@ -62,7 +65,13 @@ fn log(target: Target<'_>, place: u16, what: &str, outcome: &str) -> Result<(), 
         let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
         writeln!(file, "{text}")
     };
-    write().map_err(|source| BusFailure::WriteLog { path: path.clone(), source })
+    write().map_err(|source| {
+        let device = match outcome {
+            BEGUN => "nothing was written to the device".to_owned(),
+            outcome => format!("the write itself: {outcome}"),
+        };
+        BusFailure::WriteLog { path: path.clone(), source, device }
+    })
 }
 
 /// Carries out a write to a device on a cable between two lines of the log.
@@ -90,7 +99,7 @@ fn recorded<T>(
     (target, place, what): (Target<'_>, u16, &str),
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    log(target, place, what, "begun")?;
+    log(target, place, what, BEGUN)?;
     let result = work();
     let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
     let recorded = log(target, place, what, &outcome);
@@ -239,6 +248,20 @@ fn leaves_boot(written: &Result<(), CommissionError>, taken: usize) -> bool {
     }
 }
 
+/// Takes a device from BOOT to INIT: one that stays there takes part in no bus.
+fn leave_boot(line: &mut Line<'_, LineWire>, interface: &str, place: u16) -> Result<(), Failure> {
+    logged((interface, place, "AL state INIT"), || line.request_state(place, INIT))
+}
+
+/// Returns the error of a transfer, or else that of the way back from BOOT, which is shown beside
+/// the other one.
+fn transferred(done: Result<(), Failure>, left: Result<(), Failure>) -> Result<(), Failure> {
+    if let (Err(_), Err(why)) = (&done, &left) {
+        advise(Tone::Careful, &why.to_string());
+    }
+    done.and(left)
+}
+
 pub(crate) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure> {
     let interface = options.of.interface.as_str();
     on_line(interface, |line| {
@@ -249,16 +272,18 @@ pub(crate) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure
             logged((interface, place, "AL state BOOT"), || boot(line, place, true))?;
         }
         let file = line.read_file(place, &options.name, options.password, |_| ());
-        if options.boot {
-            // A device that stays in BOOT takes part in no bus.
-            logged((interface, place, "AL state INIT"), || line.request_state(place, INIT))?;
-        }
-        let file = file?;
-        std::fs::write(&options.output, &file)
-            .map_err(|source| BusFailure::File { path: options.output.clone(), source })?;
-        say(Tone::Plain, &format!("{} bytes saved to {}", file.len(), options.output.display()));
+        let left = if options.boot { leave_boot(line, interface, place) } else { Ok(()) };
+        let saved = file.map_err(Failure::from).and_then(|file| save(&file, &options.output));
+        transferred(saved, left)?;
         Ok(ExitVerdict::Pass)
     })
+}
+
+fn save(file: &[u8], path: &Path) -> Result<(), Failure> {
+    std::fs::write(path, file)
+        .map_err(|source| BusFailure::File { path: path.to_owned(), source })?;
+    say(Tone::Plain, &format!("{} bytes saved to {}", file.len(), path.display()));
+    Ok(())
 }
 
 pub(crate) fn write_file(options: &FoeWriteOptions) -> Result<ExitVerdict, Failure> {
@@ -277,19 +302,20 @@ pub(crate) fn write_file(options: &FoeWriteOptions) -> Result<ExitVerdict, Failu
         );
         ask(&options.consent, &text, "a write to a device")?;
         let what = format!("file \"{name}\", {} bytes{via}", file.len());
-        logged((interface, place, &what), || {
+        let mut leaves = false;
+        let written = logged((interface, place, &what), || {
             boot(line, place, options.boot)?;
             let mut taken = 0;
             let written =
                 line.write_file(place, (&name, options.password), &file, |bytes| taken = bytes);
-            let left = if options.boot && leaves_boot(&written, taken) {
-                line.request_state(place, INIT)
-            } else {
-                Ok(())
-            };
-            written.and(left)
-        })?;
-        say(Tone::Plain, &format!("{} bytes written as \"{name}\"", file.len()));
+            leaves = options.boot && leaves_boot(&written, taken);
+            written
+        });
+        if written.is_ok() {
+            say(Tone::Plain, &format!("{} bytes written as \"{name}\"", file.len()));
+        }
+        let left = if leaves { leave_boot(line, interface, place) } else { Ok(()) };
+        transferred(written, left)?;
         Ok(ExitVerdict::Pass)
     })
 }

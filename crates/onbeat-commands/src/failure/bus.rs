@@ -33,8 +33,8 @@ pub enum BusFailure {
     },
     #[error("nothing was written: the answer was no")]
     Refused,
-    #[error("cannot write the log of writes {path}: {source}; nothing was written to the device")]
-    WriteLog { path: PathBuf, source: std::io::Error },
+    #[error("cannot write the log of writes {path}: {source}; {device}")]
+    WriteLog { path: PathBuf, source: std::io::Error, device: String },
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
     #[error("{path}: {why}")]
