@@ -230,6 +230,7 @@ FIELDS_OF_EVENTS = {
     "drive_error": "drive_error(old)",
     "emergency": "emergency_codes::said(code, new)",
     "in_a_row": "in_a_row(code)",
+    "not_reported": "not_reported(old)",
     "ms_as_s": "f64::from(code) / 1e3",
     "phase_before": "word(&PHASES, old.into())",
     "phase_now": "word(&PHASES, new.into())",
@@ -268,7 +269,7 @@ def events_in_rust(events):
         "use serde::{Deserialize, Serialize};\n\n"
         "use super::emergency_codes;\n"
         "use super::event::Event;\n"
-        "use super::event_words::{PHASES, REASONS, RUNGS, al_state, devices, drive_error, in_a_row, with_code, word};\n\n"
+        "use super::event_words::{PHASES, REASONS, RUNGS, al_state, devices, drive_error, in_a_row, not_reported, with_code, word};\n\n"
         + enum("EventKind", "Kind of an event.", head, [(one["name"], one["doc"], [], f" = {one['number']}") for one in events])
         + "impl EventKind {\n"
         + constants("ALL", "All kinds, in the order of their numbers.", [one["name"] for one in events])

@@ -58,6 +58,11 @@ pub(super) fn in_a_row(code: u32) -> String {
     if code > 1 { format!(", {code} in a row") } else { String::new() }
 }
 
+/// Formats the number of events before one that were not reported; empty for none.
+pub(super) fn not_reported(before: u16) -> String {
+    if before > 0 { format!("; {before} before it not reported") } else { String::new() }
+}
+
 pub(super) fn devices(number: u16) -> String {
     if number == 1 { "1 device".to_owned() } else { format!("{number} devices") }
 }
@@ -246,6 +251,11 @@ mod tests {
         assert_eq!(
             event(0, 0).sentence("left knee"),
             "left knee reports the end of its error (emergency 0x0000)"
+        );
+        let later = Event { old: 999, ..event(0x01, 0x7305) }.sentence("left knee");
+        assert!(
+            later.ends_with("error register 0x01 (generic); 999 before it not reported"),
+            "{later}"
         );
         assert!(!event(0, 0).is_alarm(), "CiA 301 sends it after a fault reset");
     }

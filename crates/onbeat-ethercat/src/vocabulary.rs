@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::emergency_codes;
 use super::event::Event;
 use super::event_words::{
-    PHASES, REASONS, RUNGS, al_state, devices, drive_error, in_a_row, with_code, word,
+    PHASES, REASONS, RUNGS, al_state, devices, drive_error, in_a_row, not_reported, with_code, word,
 };
 
 /// Kind of an event.
@@ -32,7 +32,7 @@ pub enum EventKind {
     /// A device left its AL state: `old` and `new` are AL states, `code` is the AL status code.
     StateChanged = 8,
     /// A device sent an emergency: `code` is its error code, up to 0x00ff for the end of an error,
-    /// `new` its error register.
+    /// `new` its error register, `old` the number that was not reported before it.
     Emergency = 9,
     /// The working counter is wrong: `old` is the expected one, `new` the received one.
     WorkingCounterOff = 10,
@@ -272,9 +272,11 @@ impl Event {
                 state_now = al_state(new),
                 al_status = with_code(code)
             ),
-            EventKind::Emergency => {
-                format!("{device} {emergency}", emergency = emergency_codes::said(code, new))
-            }
+            EventKind::Emergency => format!(
+                "{device} {emergency}{not_reported}",
+                emergency = emergency_codes::said(code, new),
+                not_reported = not_reported(old)
+            ),
             EventKind::WorkingCounterOff => {
                 format!("working counter {new} where {old} is expected")
             }

@@ -1,5 +1,6 @@
 //! State of one device: configuration, AL state and recovery.
 
+use super::emergency::EmergencyRateLimit;
 use super::event_queue::EventWriter;
 use super::identification::{Identification, RejectReason};
 use super::known_device::KnownDevice;
@@ -48,6 +49,7 @@ pub(super) struct BusDevice {
     pub(super) has_mail: bool,
     /// Counter of the last mail sent, 1 to 7.
     pub(super) mail_counter: u8,
+    pub(super) emergencies: EmergencyRateLimit,
     pub(super) link_errors: LinkErrorReadings,
     /// Its error counters are to be read once more.
     pub(super) confirms_errors: bool,
@@ -73,6 +75,7 @@ impl BusDevice {
             mailbox: MailboxLayout::in_script(&known.script),
             has_mail: false,
             mail_counter: known.last_mail_counter,
+            emergencies: EmergencyRateLimit::default(),
             link_errors: LinkErrorReadings::default(),
             confirms_errors: false,
             known,

@@ -765,9 +765,10 @@ impl Diagnostics {
         }
         // Emergencies come between the mails of a transfer and belong to none.
         if let Some(emergency) = ReceivedEmergency::of_mail(place as u16, mail) {
-            let register = EventValues::from_change(0, u16::from(emergency.register));
-            let values = register.with_code(emergency.code.into());
-            events.write(EventKind::Emergency, Some(place), values);
+            let limit = &mut self.devices[place].emergencies;
+            if let Some(values) = limit.record(emergency, events.cycle) {
+                events.write(EventKind::Emergency, Some(place), values);
+            }
         }
 
         if let Some(transfer) = self.devices[place].startup_transfer() {

@@ -4,15 +4,17 @@ use onbeat_ethercat::coe::{self, message};
 use onbeat_ethercat::event::{Event, EventKind, EventValues};
 use onbeat_rt::frame::word;
 
+use super::rate_limit::EventRateLimit;
+
 /// An emergency of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReceivedEmergency {
     /// Position of the device.
     device: u16,
     /// Error code.
-    pub(super) code: u16,
+    code: u16,
     /// Error register.
-    pub(super) register: u8,
+    register: u8,
 }
 
 impl ReceivedEmergency {
@@ -28,5 +30,35 @@ impl ReceivedEmergency {
     pub(super) fn event(self, at_ns: u64) -> Event {
         let values = EventValues::from_change(0, self.register.into()).with_code(self.code.into());
         Event::new((at_ns, 0), EventKind::Emergency, self.device, values)
+    }
+}
+
+/// Rate limit of the emergencies of one device: equal ones in a row are a series.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EmergencyRateLimit {
+    limit: EventRateLimit,
+    /// Code and error register of the last one.
+    last: Option<(u16, u8)>,
+    /// Number since the one that was reported last.
+    not_reported: u16,
+}
+
+impl EmergencyRateLimit {
+    /// Records an emergency in this cycle. Returns the values of its event if it is to be reported.
+    pub(super) fn record(
+        &mut self,
+        emergency: ReceivedEmergency,
+        cycle: u64,
+    ) -> Option<EventValues> {
+        let ReceivedEmergency { code, register, .. } = emergency;
+        if self.last.replace((code, register)) != Some((code, register)) {
+            self.limit.end_series();
+        }
+        if self.limit.record(cycle).is_none() {
+            self.not_reported = self.not_reported.saturating_add(1);
+            return None;
+        }
+        let before = std::mem::take(&mut self.not_reported);
+        Some(EventValues::from_change(before, register.into()).with_code(code.into()))
     }
 }

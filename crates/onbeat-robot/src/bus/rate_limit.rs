@@ -40,6 +40,11 @@ impl EventRateLimit {
         is_reported.then_some(self.in_series)
     }
 
+    /// Ends the series: the next occurrence is the first of another one.
+    pub(super) fn end_series(&mut self) {
+        self.in_series = 0;
+    }
+
     /// Returns whether the begin of a condition in this cycle may be reported.
     pub(super) fn allow(&mut self, cycle: u64) -> bool {
         let refill = cycle.saturating_sub(self.refilled_until) / REFILL_EVERY;

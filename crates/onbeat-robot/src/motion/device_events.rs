@@ -42,6 +42,8 @@ impl DeviceAlarms {
                     self.errors.set(counter, ErrorCount::from_word(event.new));
                 }
             }
+            // With those of its series that were not reported.
+            EventKind::Emergency => self.other += 1 + u64::from(event.old),
             _ => self.other += 1,
         }
     }
@@ -109,7 +111,7 @@ mod tests {
             (EventKind::StateChanged, 4, 8),
             (EventKind::DeviceFound, 0, 0),
             (EventKind::LeftOpWithOthers, 8, 0x14),
-            (EventKind::Emergency, 0, 1),
+            (EventKind::Emergency, 2, 1),
             (EventKind::LinkErrors, 0, 3),
             (EventKind::LinkErrors, 3, 5),
         ] {
@@ -117,6 +119,6 @@ mod tests {
         }
         let mut errors = LinkErrors::default();
         errors.set(ErrorCounter::InvalidFrames(1), ErrorCount::exactly(5));
-        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 2, other: 1, errors });
+        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 2, other: 3, errors });
     }
 }

@@ -124,6 +124,23 @@ fn ten_minutes_of_a_bad_cable_do_not_displace_other_events() {
     assert!(worst.iter().all(|count| *count <= 700), "{worst:?}");
 }
 
+#[test]
+fn a_repeated_emergency_is_a_series_and_another_one_is_reported_at_once() {
+    let clock = clock();
+    let text = "[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"a\", \"b\"]\n";
+    let mut world = World::new(text, &clock, OPTIONS);
+    world.until_up(&mut Idle);
+    world.events.clear();
+    for code in std::iter::repeat_n(0x8611, 1_100).chain([0x7305]) {
+        world.inject(Fault::Emergency { device: 1, code }, None, 1.0);
+        world.cycles(10);
+    }
+
+    let emergencies = world.events.iter().filter(|event| event.kind == EventKind::Emergency);
+    let reported: Vec<(u32, u16)> = emergencies.map(|event| (event.code, event.old)).collect();
+    assert_eq!(reported, [(0x8611, 0), (0x8611, 998), (0x7305, 100)]);
+}
+
 /// Another MainDevice on the same interface: after each frame of this bus it sends one of its own
 /// to the same devices.
 struct Shared<'c> {
