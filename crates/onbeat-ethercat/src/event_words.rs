@@ -19,12 +19,13 @@ pub const PHASES: [&str; 6] = [
 /// Names of the rungs of the miss ladder, by number.
 pub const RUNGS: [&str; 4] = ["run", "hold", "degrade", "safe stop"];
 /// Reasons for a joint being down, by number.
-pub const REASONS: [&str; 5] = [
+pub const REASONS: [&str; 6] = [
     "",
     "its drive has a fault",
     "its drive left \"operation enabled\"",
     "its following error was too large",
     "its drive could not be enabled",
+    "its drive shows another mode of operation (0x6061) than cyclic synchronous position (8)",
 ];
 
 /// Returns the name of a number, or the number itself when it has no name.

@@ -103,8 +103,9 @@ pub enum EventKind {
     /// The phase of the robot changed: `old` and `new` are phases (0 waiting, 1 enabling, 2
     /// running, 3 stopping, 4 disabling, 5 at rest).
     PhaseChanged = 37,
-    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `old`
-    /// the error code of a drive with a fault that maps it (0x603F), `new` its statusword.
+    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled, 5
+    /// mode), `old` the error code of a drive with a fault that maps it (0x603F), `new` its
+    /// statusword.
     JointDown = 38,
     /// A joint that was down is enabled again.
     JointBack = 39,

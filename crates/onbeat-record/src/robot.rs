@@ -80,7 +80,7 @@ pub struct DeviceNote {
     /// State of a drive's power stage, such as `operation_enabled`; `None` without a drive.
     pub joint_state: Option<String>,
     /// Why its joint is not moving: `none`, `drive_fault`, `left_operation`, `following_error`,
-    /// `not_enabled`; `None` without a drive.
+    /// `not_enabled`, `other_mode`; `None` without a drive.
     pub reason: Option<String>,
     /// Number of times that it stopped answering.
     pub lost: u64,

@@ -92,6 +92,7 @@ const REASONS: Readonly<Record<string, string>> = {
   left_operation: 'down: left OP',
   following_error: 'down: following',
   not_enabled: 'not enabled',
+  other_mode: 'down: mode',
 };
 
 /** What an error counter of a device has counted since the bus came up; a counter of 8 bits that is full makes it a lower bound. */

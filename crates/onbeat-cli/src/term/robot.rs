@@ -32,6 +32,7 @@ const fn state(joint: &JointView) -> &'static str {
         (Reason::LeftOperation, _) => "down: left OP",
         (Reason::FollowingError, _) => "down: following",
         (Reason::NotEnabled, _) => "not enabled",
+        (Reason::OtherMode, _) => "down: mode",
         (Reason::None, JointState::NotReady) => "not ready",
         (Reason::None, JointState::SwitchOnDisabled) => "off",
         (Reason::None, JointState::ReadyToSwitchOn) => "ready",

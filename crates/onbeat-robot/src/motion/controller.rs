@@ -273,7 +273,7 @@ impl MotionController {
         joint.stage = match why {
             // The drive itself is well and can brake. One with a fault has switched off by itself,
             // and asking for a quick stop would not be heard.
-            DownReason::FollowingError => {
+            DownReason::FollowingError | DownReason::OtherMode => {
                 JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why }
             }
             _ => JointStage::Down,

@@ -5,9 +5,8 @@ use super::limits::SetPoint;
 use super::power::{DrivePower, JointState, PowerTarget};
 use super::status::{DownReason, JointStatus};
 
-/// Mode of operation (object 0x6060): cyclic synchronous position.
-// Cyclic synchronous position, 0x6060 of CiA 402: the drive interpolates to the target of the next
-// cycle.
+/// Cyclic synchronous position, 0x6060 of CiA 402: the drive interpolates to the target of the next
+/// cycle.
 const CSP: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +49,8 @@ pub(crate) struct JointDrive {
     position: i32,
     /// Error code of the drive (object 0x603F), if it maps that; otherwise 0.
     error_code: u16,
+    /// Mode of operation that the drive shows (object 0x6061), if it maps that.
+    shown_mode: Option<u8>,
 }
 
 /// Time after which the power of a drive in quick stop is removed, in ns.
@@ -70,6 +71,7 @@ impl JointDrive {
             target: 0,
             position: 0,
             error_code: 0,
+            shown_mode: None,
         }
     }
 
@@ -97,6 +99,8 @@ impl JointDrive {
         if let Some(at) = offsets.error_code {
             self.error_code = u16::from_le_bytes(bytes(inputs, at));
         }
+
+        self.shown_mode = offsets.shown_mode.map(|at| u8::from_le_bytes(bytes(inputs, at)));
 
         if let Some(at) = offsets.torque {
             status.torque_permille = i16::from_le_bytes(bytes(inputs, at));
@@ -133,7 +137,7 @@ impl JointDrive {
         most_ns: u64,
     ) -> Option<DownReason> {
         match (self.stage, status.state) {
-            (JointStage::Enabling { .. }, JointState::OperationEnabled) => {
+            (JointStage::Enabling { .. }, JointState::OperationEnabled) if self.is_in_mode() => {
                 // The drive is at the position sent last, where the set-point begins.
                 // Not from the measured position: the drive follows the target it was given, and
                 // the difference would be a jump.
@@ -146,7 +150,11 @@ impl JointDrive {
                 None
             }
             (JointStage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => {
-                Some(DownReason::NotEnabled)
+                let is_enabled = status.state == JointState::OperationEnabled;
+                Some(if is_enabled { DownReason::OtherMode } else { DownReason::NotEnabled })
+            }
+            (JointStage::Enabled, JointState::OperationEnabled) if !self.is_in_mode() => {
+                Some(DownReason::OtherMode)
             }
             (JointStage::Enabled, JointState::OperationEnabled) => {
                 let beyond = status.following_rad.abs() > self.setting.following_rad;
@@ -160,6 +168,11 @@ impl JointDrive {
             (JointStage::Enabled, _) => Some(DownReason::LeftOperation),
             _ => None,
         }
+    }
+
+    /// Returns whether the drive follows its target position, as far as it shows that.
+    fn is_in_mode(&self) -> bool {
+        self.shown_mode.is_none_or(|mode| mode == CSP)
     }
 
     /// Ends a quick stop when new inputs show it, or after its maximum time.

@@ -46,6 +46,8 @@ pub enum DownReason {
     FollowingError = 3,
     /// The drive could not be enabled in time, or its fault could not be reset.
     NotEnabled = 4,
+    /// The drive shows another mode of operation than cyclic synchronous position.
+    OtherMode = 5,
 }
 
 /// Reason of a safe stop.

@@ -234,6 +234,30 @@ fn a_drive_with_a_fault_is_reported_with_its_error_code() {
 }
 
 #[test]
+fn a_drive_that_shows_another_mode_is_not_moved() {
+    let shown = "kind = \"drive\"\ninputs = [\"6041\", \"6064\", \"6061\"]\n";
+    let text = THREE.replace("kind = \"drive\"\n", shown);
+    let mut world = running(&text);
+    let at = world.plant.layout.devices[1].input_at(0x6061, 0).unwrap();
+    world.plant.exchange(1);
+    assert_eq!(std::mem::replace(&mut world.plant.inputs[at], 9), 8);
+    world.controller.step(&world.plant.cycle, &world.plant.inputs, &mut world.plant.outputs);
+    let reasons = |world: &World| [0, 1, 2].map(|joint| world.status().joints()[joint].reason);
+    assert_eq!(reasons(&world), [DownReason::None, DownReason::OtherMode, DownReason::None]);
+    world.steps(1_100);
+    assert_eq!(states(&world)[1], JointState::SwitchOnDisabled, "quick stop, then power off");
+
+    let text = text.replace("[[devices]]\n", "[types.joint.drive]\nmode = \"pp\"\n[[devices]]\n");
+    let text = text.replace("[robot]\n", "[robot]\nenable_within_ms = 50\n");
+    let mut world = World::new(&text, |robot| Trajectory::sine(robot).unwrap());
+    world.steps(2_000);
+    assert_eq!(reasons(&world), [DownReason::OtherMode; 3]);
+    let down = world.events.iter().find(|event| event.kind == EventKind::JointDown).unwrap();
+    let said = down.sentence("knee");
+    assert!(said.contains("another mode of operation (0x6061) than cyclic"), "{said}");
+}
+
+#[test]
 fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
     let mut world = running(THREE);
     let knee = world.device("knee");

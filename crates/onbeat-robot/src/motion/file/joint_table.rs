@@ -23,6 +23,7 @@ pub(crate) struct DriveOffsets {
     pub(crate) velocity: Option<usize>,
     pub(crate) torque: Option<usize>,
     pub(crate) error_code: Option<usize>,
+    pub(crate) shown_mode: Option<usize>,
 }
 
 /// An output of a drive that has its start-up value in every cycle.
@@ -222,6 +223,7 @@ fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
         velocity: inputs.mapped(0x606c, 32).unwrap_or_default(),
         torque: inputs.mapped(0x6077, 16).unwrap_or_default(),
         error_code: inputs.mapped(0x603f, 16).unwrap_or_default(),
+        shown_mode: inputs.mapped(0x6061, 8).unwrap_or_default(),
     })
 }
 
