@@ -374,10 +374,9 @@ fn select<'h, 'd>(
 /// Decodes the text of a file: UTF-8, UTF-16, or windows-1252 and ISO 8859-1 as written by older tools.
 pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
-        let (pairs, rest) = bytes.as_chunks::<2>();
-        let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
-        let text = String::from_utf16(&units).ok().filter(|_| rest.is_empty());
-        text.ok_or(EsiError::Text)
+        // A tool may have appended a line break of one byte, or cut the file within a character.
+        let units = bytes.as_chunks::<2>().0.iter().map(|pair| unit(*pair));
+        String::from_utf16(&units.collect::<Vec<u16>>()).map_err(|_| EsiError::Text)
     };
     match bytes {
         [0xff, 0xfe, rest @ ..] => return wide(rest, u16::from_le_bytes),
