@@ -4,6 +4,8 @@
 //! A module has the indices of slot 0; in slot n, PDOs move by n times `SlotPdoIncrement` and
 //! objects by n times `SlotIndexIncrement`, where the file says that they depend on the slot.
 
+use std::collections::BTreeSet;
+
 use super::device::pdos;
 use super::element::{Element, number};
 use super::objects::objects;
@@ -69,6 +71,10 @@ fn shifted(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
 }
 
 fn moved(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
+    if index.flag("DependOnSlotGroup") {
+        let what = "depends on a slot group, which is not supported; leave the slot empty";
+        return Err(index.not_simulated(what.to_owned()));
+    }
     let own = index.number(0xffff)?;
     let by = if own == 0 { 0 } else { by };
     u16::try_from(own + by).map_err(|_| {
@@ -218,6 +224,16 @@ impl EsiDevice {
                 "line {}: the file has no module for its slots; modules of other files (InfoReference) are not read: copy their <Module> elements into its <Modules>",
                 listed.line()
             ));
+        }
+        let mut not_read = BTreeSet::new();
+        for element in listed.elements().filter(|element| element.name() != "Slot") {
+            if not_read.insert(element.name()) {
+                self.notes.push(format!(
+                    "line {}: <{}> of <Slots> is not read; the PDOs of modules are in the order of the slots",
+                    element.line(),
+                    element.name()
+                ));
+            }
         }
         for (pdos, name) in self.pdos.iter_mut().zip(["RxPdo", "TxPdo"]) {
             drop_overwritten(pdos, device.all(name).map(|pdo| pdo.flag("OverwrittenByModule")));

@@ -1,6 +1,6 @@
 //! The object dictionary of an ESI file: data types, objects, and their default values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::EsiError;
 use super::element::{Element, number};
@@ -42,16 +42,22 @@ pub(super) fn objects(
     shift: SlotShift,
     notes: &mut Vec<String>,
 ) -> Result<BTreeMap<u16, EsiObject>, EsiError> {
-    let mut objects = BTreeMap::new();
-    let Some(dictionary) = device.all("Profile").find_map(|profile| profile.first("Dictionary"))
-    else {
-        return Ok(objects);
-    };
-    let listed = dictionary.first("DataTypes").into_iter().flat_map(|types| types.all("DataType"));
+    for file in device.all("Profile").flat_map(|profile| profile.all("DictionaryFile")) {
+        notes.push(format!(
+            "line {}: the objects in \"{}\" (DictionaryFile) are not read; there are those of PDOs and start-up values",
+            file.line(),
+            file.text()
+        ));
+    }
+
+    let dictionaries = || device.all("Profile").filter_map(|profile| profile.first("Dictionary"));
+    let listed = dictionaries().filter_map(|dictionary| dictionary.first("DataTypes"));
+    let listed = listed.flat_map(|types| types.all("DataType"));
     let types = Types(listed.filter_map(|one| Some((one.first("Name")?.text(), one))).collect());
+    let listed = dictionaries().filter_map(|dictionary| dictionary.first("Objects"));
+    let mut objects = BTreeMap::new();
     let mut count = 0;
-    for element in dictionary.first("Objects").into_iter().flat_map(|objects| objects.all("Object"))
-    {
+    for element in listed.flat_map(|listed| listed.all("Object")) {
         let read = || Ok((shift.object(element.needs("Index")?)?, types.object(element)?));
         let (index, object): (u16, EsiObject) = match read() {
             Ok(read) => read,
@@ -88,13 +94,16 @@ impl<'d> Types<'d> {
             for item in record.all("SubItem") {
                 self.item(item, rights.unwrap_or(access::READ), &mut values)?;
             }
+            // Names repeat, such as "Reserved".
+            let mut given = BTreeSet::new();
             for (position, item) in
                 info.into_iter().flat_map(|info| info.all("SubItem")).enumerate()
             {
                 let name = item.localized("Name");
-                let by_name =
-                    values.iter().find(|(_, value)| value.name == name).map(|(&number, _)| number);
+                let mut left = values.iter().filter(|(number, _)| !given.contains(*number));
+                let by_name = left.find(|(_, value)| value.name == name).map(|(&number, _)| number);
                 let number = by_name.or_else(|| values.keys().nth(position).copied());
+                given.extend(number);
                 if let (Some(value), Some(info)) =
                     (number.and_then(|number| values.get_mut(&number)), item.first("Info"))
                 {

@@ -334,6 +334,47 @@ fn comments_before_a_text_and_values_of_any_type_are_read() {
 }
 
 #[test]
+fn values_of_one_name_are_those_of_their_subindices_in_every_dictionary() {
+    let item = |number: u32, name: &str| {
+        format!(
+            "<SubItem><SubIdx>{number}</SubIdx><Name>{name}</Name><Type>UINT</Type><BitSize>16</BitSize></SubItem>"
+        )
+    };
+    let default = |name: &str, data: &str| {
+        format!(
+            "<SubItem><Name>{name}</Name><Info><DefaultData>{data}</DefaultData></Info></SubItem>"
+        )
+    };
+    let dictionary = |index: &str| {
+        format!(
+            "<Profile><Dictionary><DataTypes><DataType><Name>DT</Name><BitSize>64</BitSize>{}{}{}</DataType></DataTypes>\
+             <Objects><Object><Index>{index}</Index><Name>o</Name><Type>DT</Type><Info>{}{}{}</Info></Object></Objects>\
+             </Dictionary></Profile>",
+            item(1, "Reserved"),
+            item(2, "Reserved"),
+            item(3, "Gain"),
+            default("Reserved", "1100"),
+            default("Reserved", "2200"),
+            default("Gain", "3300")
+        )
+    };
+    let elsewhere = "<Profile><DictionaryFile>AX5xxx/AX5101 Dict.xml</DictionaryFile></Profile>";
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    let profiles = format!("{}{elsewhere}{}{pdo}", dictionary("#x2000"), dictionary("#x2800"));
+    let esi = file(&with_mailboxes("NAMES", &profiles), "");
+    let description = described("", esi.as_bytes()).unwrap();
+    let segment = Segment::from_description(&description).unwrap();
+    for index in [0x2000, 0x2800] {
+        let values = [1, 2, 3].map(|number| segment.value(0, index, number));
+        assert_eq!(values, [0x11, 0x22, 0x33].map(|low| Some(&[low, 0][..])), "{index:#x}");
+    }
+    let warnings = description.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let part = "line 2: the objects in \"AX5xxx/AX5101 Dict.xml\" (DictionaryFile) are not read";
+    assert!(warnings[0].contains(part), "{warnings:?}");
+}
+
+#[test]
 fn start_up_commands_of_protocols_that_are_not_spoken_are_a_note() {
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
     let soe = "<Mailbox><SoE><InitCmd><Transition>PS</Transition><IDN>15</IDN><Data>0700</Data></InitCmd></SoE>";
@@ -532,6 +573,18 @@ fn modules_fit_by_the_class_of_a_slot_and_replace_pdos_that_are_left_to_them() {
         "{COE}<RxPdo Sm='2' OverwrittenByModule='1'><Index>#x1600</Index>{}</RxPdo>",
         entry("#x6040", 0, 16)
     );
+    let by_group =
+        modular().replace("</Slot>", "</Slot><ModulePdoGroup Alignment='8' RxPdo='#x1600'/>");
+    let grouped = described("slots = [\"csp\", \"csp\"]", by_group.as_bytes()).unwrap();
+    let said = grouped.warnings().concat();
+    assert!(
+        said.contains("<ModulePdoGroup> of <Slots> is not read; the PDOs of modules"),
+        "{said}"
+    );
+    let by_group = modular().replace("DependOnSlot=", "DependOnSlotGroup=");
+    let said = described("slots = [\"csp\"]", by_group.as_bytes()).unwrap_err().to_string();
+    assert!(said.contains("<Index> depends on a slot group, which is not supported"), "{said}");
+
     let left = modular().replace(COE, &own);
     assert_eq!(lengths("slots = [\"csv\"]", &left), (6, 0));
     assert_eq!(lengths("slots = [\"\", \"csv\"]", &left), (8, 0), "another index");
@@ -575,9 +628,10 @@ fn utf_16_files_and_thousands_of_entries_are_read() {
     for bytes in [&little[..], &big, &little[2..], &big[2..]] {
         assert_eq!(lengths_in_op(&described("", bytes).unwrap()), (10, 6));
     }
-    assert!(
-        described("", &little[..little.len() - 1]).unwrap_err().to_string().contains("not text")
-    );
+    let with_line_break = [&little[..], b"\n"].concat();
+    assert_eq!(lengths_in_op(&described("", &with_line_break).unwrap()), (10, 6));
+    let cut = described("", &little[..little.len() - 1]).unwrap_err().to_string();
+    assert!(cut.contains("it is not valid XML"), "{cut}");
 }
 
 proptest! {
