@@ -17,6 +17,8 @@ use crate::setup::{Sync0, Sync1};
 
 /// Offset of the first category, in bytes.
 const CATEGORIES: usize = 0x80;
+/// Word 7 with which controllers do not check the configuration area, for development.
+const NOT_CHECKED: [u8; 2] = 0x88a4_u16.to_le_bytes();
 /// Types of the decoded categories.
 const STRINGS: u16 = 10;
 const GENERAL: u16 = 30;
@@ -39,6 +41,11 @@ pub enum SiiError {
     /// All ones, as in a chip that was never written.
     #[error("the EEPROM is blank; write the vendor's image into it")]
     Blank,
+    /// Letters, as of an image in Intel HEX.
+    #[error(
+        "it is text instead of the bytes of an EEPROM; objcopy -I ihex -O binary converts Intel HEX"
+    )]
+    Text,
     /// The checksum of the configuration area is wrong.
     #[error(
         "the EEPROM's checksum is {is:#04x} and should be {should:#04x}; read it again, then write the vendor's image"
@@ -165,7 +172,10 @@ impl Sii {
         }
 
         let should = checksum(&fixed[..14]);
-        if fixed[14] != should {
+        if fixed[14] != should && fixed[14..16] != NOT_CHECKED {
+            if fixed.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+                return Err(SiiError::Text);
+            }
             return Err(SiiError::Checksum { is: fixed[14], should });
         }
 
@@ -361,6 +371,10 @@ mod tests {
         damaged[3] = 1;
 
         assert!(matches!(Sii::decode(&damaged), Err(SiiError::Checksum { .. })));
+        damaged[14..16].copy_from_slice(&NOT_CHECKED);
+        assert!(Sii::decode(&damaged).is_ok(), "controllers do not check it either");
+        let hex = b":10000000050C0344E80300000000000000004B0072\r\n".repeat(4);
+        assert_eq!(Sii::decode(&hex), Err(SiiError::Text));
         let cut = SiiError::Category { kind: 41, at: 0x80, bytes: 16, left: 2 };
         assert_eq!(Sii::decode(&image(&[41, 0, 8, 0, 0, 0])), Err(cut));
         let torn = SiiError::Pdo { index: 0x1a00, entries: 2, room: 1 };
