@@ -36,8 +36,9 @@ pub use eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 pub use modules::EsiSlot;
 pub use objects::{EsiObject, EsiValue};
 
-/// Most elements and attributes of a file.
-const MOST_NODES: u32 = 4_000_000;
+/// Most elements, texts and line breaks between them: a file of 64 MiB with an indented dictionary
+/// for each device has 6,000,000.
+const MOST_NODES: u32 = 8_000_000;
 
 /// Why an ESI file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +46,17 @@ pub enum EsiError {
     /// Neither UTF-8 nor UTF-16 nor ISO 8859-1.
     #[error("it is not text in UTF-8, UTF-16 or ISO 8859-1; save it in one of these encodings")]
     Text,
+    /// No text.
+    #[error("it is empty; save it again")]
+    Empty,
+    /// Too many elements.
+    #[error(
+        "it has more than {MOST_NODES} elements and texts; copy the devices that you use to a file of their own"
+    )]
+    Large,
+    /// A document type, which no such file has.
+    #[error("it has a document type (DOCTYPE), as a web page; download the file itself")]
+    DocumentType,
     /// Not XML.
     #[error("it is not valid XML: {0}")]
     Xml(String),
@@ -336,8 +348,13 @@ pub(crate) fn with_root<T, E: From<EsiError>>(
         nodes_limit: MOST_NODES,
         ..Default::default()
     };
-    let document = roxmltree::Document::parse_with_options(text, options)
-        .map_err(|error| EsiError::Xml(error.to_string()))?;
+    let document =
+        roxmltree::Document::parse_with_options(text, options).map_err(|error| match error {
+            roxmltree::Error::NoRootNode if text.trim().is_empty() => EsiError::Empty,
+            roxmltree::Error::NodesLimitReached => EsiError::Large,
+            roxmltree::Error::DtdDetected => EsiError::DocumentType,
+            error => EsiError::Xml(error.to_string()),
+        })?;
     let lines = LineEnds::of(text);
     then(Element::new(document.root_element(), &lines))
 }

@@ -391,6 +391,20 @@ fn a_file_of_references_names_the_file_that_has_the_devices() {
 }
 
 #[test]
+fn what_is_not_a_file_of_devices_is_named() {
+    let page = b"<!DOCTYPE html><html><body>404 Not Found</body></html>";
+    let cases = [
+        (&b""[..], "it is empty"),
+        (&b"\xef\xbb\xbf\r\n"[..], "it is empty"),
+        (&page[..], "as a web page"),
+    ];
+    for (bytes, part) in cases {
+        let said = described("", bytes).unwrap_err().to_string();
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn names_in_windows_1252_are_read_without_control_characters() {
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
     let text = file(&with_mailboxes("K?HLER ?", &pdo), "");
