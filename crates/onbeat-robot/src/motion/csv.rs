@@ -31,8 +31,9 @@ impl CsvTrajectory {
         let Some((line, header)) = lines.next() else {
             return Err(TrajectoryError::NoSamples { lines: 0 });
         };
+        let separator = separator(header);
         let mut table = Self {
-            joints: columns(line, header, robot)?,
+            joints: columns(line, header.split(separator), robot)?,
             times: Vec::new(),
             values: Vec::new(),
             slopes: Vec::new(),
@@ -41,7 +42,7 @@ impl CsvTrajectory {
 
         let mut last = line;
         for (line, text) in lines {
-            table.add(line, text, robot)?;
+            table.add(line, text.split(separator), robot)?;
             last = line;
         }
 
@@ -61,8 +62,13 @@ impl CsvTrajectory {
         Ok(table)
     }
 
-    fn add(&mut self, line: usize, text: &str, robot: &Robot) -> Result<(), TrajectoryError> {
-        let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+    fn add<'t>(
+        &mut self,
+        line: usize,
+        fields: impl Iterator<Item = &'t str>,
+        robot: &Robot,
+    ) -> Result<(), TrajectoryError> {
+        let fields: Vec<&str> = fields.map(str::trim).collect();
         let wanted = self.joints.len() + 1;
         if fields.len() != wanted {
             return Err(TrajectoryError::Columns { line, found: fields.len(), wanted });
@@ -70,7 +76,9 @@ impl CsvTrajectory {
 
         let mut numbers = Vec::with_capacity(wanted);
         for (place, field) in fields.iter().enumerate() {
-            let number = field.parse().ok().filter(|number: &f64| number.is_finite());
+            // Between semicolons and tabs a comma is a decimal one.
+            let number = field.replace(',', ".").parse().ok();
+            let number = number.filter(|number: &f64| number.is_finite());
             let refused = || TrajectoryError::NoNumber {
                 line,
                 column: place + 1,
@@ -207,9 +215,19 @@ fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64
         - arrives * square * rest
 }
 
+/// Returns what is between the columns: spreadsheets write semicolons where a comma is the decimal
+/// point.
+fn separator(header: &str) -> char {
+    [',', ';', '\t'].into_iter().find(|between| header.contains(*between)).unwrap_or(',')
+}
+
 /// Returns the joints named in the header.
-fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, TrajectoryError> {
-    let mut names = header.split(',').map(|name| name.trim().trim_matches('"'));
+fn columns<'t>(
+    line: usize,
+    header: impl Iterator<Item = &'t str>,
+    robot: &Robot,
+) -> Result<Vec<usize>, TrajectoryError> {
+    let mut names = header.map(|name| name.trim().trim_matches('"'));
     let first = names.next().unwrap_or_default();
     if first != "time" {
         return Err(TrajectoryError::NoTime { line, found: first.to_owned() });

@@ -290,8 +290,16 @@ fn errors_in_a_csv_file_have_line_and_column() {
 fn a_csv_file_of_a_spreadsheet_is_read() {
     let layout = onbeat_ethercat::layout::Layout::from_toml(TWO).unwrap();
     let robot = Robot::from_toml(TWO, &layout, PERIOD_NS).unwrap();
-    let text = "\u{feff}\"time\",\"left knee\"\r\n0,0\r\n1,0.5\r\n";
-    assert!(Trajectory::csv(text, &robot).is_ok());
+    for text in [
+        "\u{feff}\"time\",\"left knee\"\r\n0,0\r\n1,0.5\r\n",
+        "time;left knee\r\n0;0\r\n0,5;0,25\r\n",
+        "time\tleft knee\n0\t0\n0.5\t0.25\n",
+    ] {
+        assert!(Trajectory::csv(text, &robot).is_ok(), "{text}");
+    }
+    let thousands = "time;left knee\n0;0\n1.000,5;0,25\n";
+    let said = Trajectory::csv(thousands, &robot).unwrap_err().to_string();
+    assert!(said.contains("line 3, column 1: \"1.000,5\" is not a finite number"), "{said}");
 }
 
 #[test]
