@@ -27,19 +27,45 @@ pub(super) fn follow(robot: &Robot) -> Result<GoalSlot, Common> {
 fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
     for line in stdin().lock().lines().map_while(Result::ok) {
-        for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            // Not a number would stay, and have every later goal refused.
-            let goal = parsed(part).ok().filter(|(_, position)| position.is_finite());
-            let place_of = |name: &String| names.iter().position(|known| known == name);
-            match goal.and_then(|(name, position)| Some((place_of(&name)?, position))) {
-                Some((joint, position)) => wanted[joint] = Some(position),
-                None => advise(
-                    Tone::Careful,
-                    &format!("\"{part}\" is not a goal; write NAME=RAD, with the name of a joint"),
-                ),
+        match goals_of(&line, names) {
+            Ok(goals) => {
+                goals.into_iter().for_each(|(joint, rad)| wanted[joint] = Some(rad));
+                place.put(Monotonic.now().as_ns(), &wanted);
             }
+            Err(part) => advise(
+                Tone::Careful,
+                &format!(
+                    "\"{line}\" is not followed: \"{part}\" is not a goal; write NAME=RAD, with the name of a joint"
+                ),
+            ),
         }
+    }
+}
 
-        place.put(Monotonic.now().as_ns(), &wanted);
+/// Returns the joints of a line with their positions in rad, or the part that is not a goal: half of
+/// a line is a position that nobody planned, such as 0 of `elbow=0,4`.
+fn goals_of<'l>(line: &'l str, names: &[String]) -> Result<Vec<(usize, f64)>, &'l str> {
+    let goal = |part: &str| {
+        // Not a number would stay, and have every later goal refused.
+        let (name, rad) = parsed(part).ok().filter(|(_, rad)| rad.is_finite())?;
+        Some((names.iter().position(|known| *known == name)?, rad))
+    };
+    let parts = line.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| goal(part).ok_or(part)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_followed_as_a_whole_or_not_at_all() {
+        let names = ["elbow", "left wrist"].map(str::to_owned);
+        let of = |line| goals_of(line, &names);
+        assert_eq!(of("elbow=0.4, left wrist=-0.1,"), Ok(vec![(0, 0.4), (1, -0.1)]));
+        assert_eq!(of(""), Ok(Vec::new()));
+        assert_eq!(of("elbow=0,4"), Err("4"), "a decimal comma");
+        assert_eq!(of("elbow=0.4, hand=1"), Err("hand=1"));
+        assert_eq!(of("elbow=nan"), Err("elbow=nan"));
     }
 }
