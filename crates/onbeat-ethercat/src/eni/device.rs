@@ -522,8 +522,9 @@ fn sync_managers(
                 start: element.number_at("StartAddress", 0xffff)? as u16,
                 length: element.number_at("DefaultSize", 0xffff)? as u16,
                 control,
-                enabled: element.number_at("Enable", 0xff).map_or(true, |on| on & 1 != 0)
-                    || element.first("Enable").is_none(),
+                enabled: element
+                    .first("Enable")
+                    .is_none_or(|enable| enable.number(0xff).map_or(true, |on| on & 1 != 0)),
                 usage,
                 pdos: pdos.collect::<Result<_, EsiError>>()?,
             },

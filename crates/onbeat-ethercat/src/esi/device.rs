@@ -605,9 +605,7 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
     let listed = device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode"));
     for mode in listed.take(MOST_CLOCK_MODES) {
-        // An element may have its factor alone.
-        let own = |name| mode.first(name).filter(|element| !element.text().is_empty());
-        let number = |name| own(name).map_or(Ok(0), |element| element.number(u32::MAX));
+        let number = |name| mode.number_at(name, u32::MAX);
         let signed = |text: Option<&str>| {
             let number = text.and_then(super::element::number).unwrap_or(0);
             i32::try_from(number).unwrap_or(0)

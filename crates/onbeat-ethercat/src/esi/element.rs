@@ -84,9 +84,11 @@ impl<'d> Element<'d> {
         self.first(name).map(Self::text).unwrap_or_default()
     }
 
-    /// Parses the text of a child element as a number up to `most`; 0 without it.
+    /// Parses the text of a child element as a number up to `most`; 0 without it, or without text, as
+    /// one that has attributes only.
     pub(crate) fn number_at(self, name: &'static str, most: u32) -> Result<u32, EsiError> {
-        self.first(name).map_or(Ok(0), |element| element.number(most))
+        let given = self.first(name).filter(|element| !element.text().is_empty());
+        given.map_or(Ok(0), |element| element.number(most))
     }
 
     pub(crate) fn attribute(self, name: &str) -> Option<&'d str> {
@@ -110,9 +112,10 @@ impl<'d> Element<'d> {
         self.read(self.text(), self.name().to_owned(), most)
     }
 
-    /// Parses an attribute as a number up to `most`.
+    /// Parses an attribute as a number up to `most`; an empty one is none.
     pub(crate) fn numbered(self, name: &str, most: u32) -> Result<Option<u32>, EsiError> {
         self.attribute(name)
+            .filter(|text| !text.is_empty())
             .map(|text| self.read(text, format!("{} {name}", self.name()), most))
             .transpose()
     }

@@ -107,6 +107,16 @@ fn a_passive_device_without_product_code_is_passed_over() {
 }
 
 #[test]
+fn a_number_that_is_left_empty_is_none() {
+    let pdo = entry("#x6000", 0, 8).replace("<SubIndex>0</SubIndex>", "<SubIndex/>");
+    let pdos = format!(
+        "<TxPdo Sm='3'><Index>#x1a00</Index>{pdo}</TxPdo><TxPdo Sm=''><Index>#x1a01</Index>{pdo}</TxPdo>"
+    );
+    let device = with_mailboxes("EMPTY", &pdos).replace("'#x1800'", "'#x1800' DefaultSize=''");
+    assert_eq!(lengths("", &file(&device, "")), (0, 1));
+}
+
+#[test]
 fn mailboxes_without_a_word_about_their_protocols_have_coe() {
     // As `ethercat xml` of IgH writes a device: SyncManagers without text, no <Mailbox>.
     let pdo = entry("#x6000", 1, 8);
