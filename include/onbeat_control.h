@@ -390,7 +390,7 @@ enum onbeat_result {
     ONBEAT_SDO_TOO_LONG = -21,     /* more bytes than fit */
     ONBEAT_NO_SUCH_VALUE = -22,    /* the device maps no such value */
     ONBEAT_REGISTER_RANGE = -23,   /* not 1 to ONBEAT_REGISTER_BYTES bytes below 0x1000 */
-    ONBEAT_REGISTER_KEPT = -24,    /* the bus process sets this register itself */
+    ONBEAT_REGISTER_KEPT = -24,    /* the bus process sets this register or mapping object itself */
     ONBEAT_NOT_IN_OP = -25,        /* registers are written only while the device is in OP */
     ONBEAT_REFUSED = -26           /* the bus refuses the connection: it is for other users, or has too many */
 };

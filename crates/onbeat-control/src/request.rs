@@ -197,9 +197,10 @@ pub enum RequestFailure {
     /// The answer is longer than a request record.
     #[error("the value is longer than {REQUEST_BYTES} bytes")]
     TooLong,
-    /// The bus process sets this register itself.
+    /// The bus process sets this register, or this object of the mapping, itself.
     #[error(
-        "the bus process sets this register itself; error and watchdog counters, PHY management and user memory can be written (docs/control.md)"
+        "the bus process sets it itself; all objects but the mapping can be written, and of registers error and watchdog counters, PHY \
+         management and user memory (docs/control.md)"
     )]
     KeptByBus,
     /// A register is written only while the device is in OP: its identity is certain then.

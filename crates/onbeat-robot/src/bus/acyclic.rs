@@ -122,8 +122,9 @@ impl AcyclicFrame<'_, '_> {
             return transfer.end(Err(RequestFailure::NoMailbox));
         };
 
-        // A mailbox holds one conversation. Start-up values are the older one.
-        if device.startup_transfer().is_some() {
+        // A mailbox holds one conversation. Start-up values are the older one. And what answers at the
+        // station address of a device that is being identified may be another one.
+        if device.startup_transfer().is_some() || device.identification().is_some() {
             return;
         }
 

@@ -1,7 +1,9 @@
 //! A request of another process, carried out in acyclic frames: an object, registers, or a new scan
 //! of the positions. One at a time.
 
-use onbeat_control::{BusRequest, CablePosition, RequestAnswer, RequestFailure};
+use onbeat_control::{
+    BusRequest, CablePosition, RequestAnswer, RequestFailure, SdoAction, SdoRequest,
+};
 
 use super::register_transfer::RegisterTransfer;
 use super::sdo::SdoTransfer;
@@ -37,7 +39,7 @@ impl BusTransfer {
     #[must_use]
     pub fn new(request: BusRequest) -> Self {
         Self(match request {
-            BusRequest::Sdo(request) => TransferKind::Sdo(SdoTransfer::new(request)),
+            BusRequest::Sdo(request) => TransferKind::Sdo(of_object(request)),
             BusRequest::Register(request) => TransferKind::Register(RegisterTransfer::new(request)),
             BusRequest::Rescan => TransferKind::Rescan(RescanTransfer::new()),
         })
@@ -69,6 +71,18 @@ impl BusTransfer {
             _ => None,
         }
     }
+}
+
+/// Creates a transfer of an object. Writes to the mapping of process data are refused: a device that
+/// takes them outside of a bring-up would have set-points in the places of other objects.
+fn of_object(request: SdoRequest) -> SdoTransfer {
+    let is_write = request.action != SdoAction::Read;
+    let is_mapping = matches!(request.index, 0x1600..=0x17ff | 0x1a00..=0x1bff | 0x1c10..=0x1c2f);
+    let mut transfer = SdoTransfer::new(request);
+    if is_write && is_mapping {
+        transfer.end(Err(RequestFailure::KeptByBus));
+    }
+    transfer
 }
 
 /// A scan of all positions, begun after it was requested.

@@ -141,6 +141,19 @@ fn registers_that_the_bus_sets_itself_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
+fn the_mapping_of_process_data_is_not_written_while_the_bus_runs() {
+    let clock = clock();
+    let mut world = World::new(TWO, &clock, OPTIONS);
+    world.until_up(&mut bus_world::Idle);
+    let count = |index, action| SdoRequest { device: 1, index, entry: 0, complete: false, action };
+    for index in [0x1600, 0x1a00, 0x1c12, 0x1c13] {
+        let refused = answer(&mut world, count(index, SdoAction::Write(vec![0])).into());
+        assert_eq!(refused, Err(RequestFailure::KeptByBus), "{index:#06x}");
+    }
+    assert_eq!(answer(&mut world, count(0x1c12, SdoAction::Read).into()), Ok(vec![1]));
+}
+
+#[test]
 fn a_device_that_is_gone_or_not_in_op_is_not_written() {
     let clock = clock();
     let mut world = World::new(TWO, &clock, OPTIONS);
