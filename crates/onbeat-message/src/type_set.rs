@@ -1,10 +1,10 @@
 //! A type with all types it uses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Map;
 
-use super::cdr::{CdrDecoder, CdrEncoder};
+use super::cdr::{CdrDecoder, CdrEncoder, MOST_DEPTH};
 use super::definition::{Definition, Definitions, FieldShape, FieldType};
 use super::error::MessageError;
 use super::hash::rihs01;
@@ -93,41 +93,52 @@ impl TypeSet {
     /// Returns a type and all it uses: itself first, then the others by name.
     ///
     /// # Errors
-    /// [`MessageError::Undefined`], [`MessageError::Circular`].
+    /// [`MessageError::Undefined`], [`MessageError::Circular`], [`MessageError::Deep`].
     pub fn used(&self, name: &str) -> Result<Vec<&Definition>, MessageError> {
         let first = self.get(name, "this program")?;
-        let mut found = BTreeSet::new();
-        self.collect(first, &mut Vec::new(), &mut found)?;
-        found.remove(&first.name);
-        let others = found.iter().filter_map(|name| self.definition(name));
+        let mut depths = BTreeMap::new();
+        self.collect(first, &mut Vec::new(), &mut depths)?;
+        depths.remove(first.name.as_str());
+        let others = depths.keys().filter_map(|name| self.definition(name));
         Ok(std::iter::once(first).chain(others).collect())
     }
 
+    /// Collects a type and all it uses with their depths: 1 for one without messages in it. All that
+    /// walks through types and their values goes as deep.
     fn collect<'s>(
         &'s self,
         of: &'s Definition,
         above: &mut Vec<(&'s str, bool)>,
-        found: &mut BTreeSet<String>,
-    ) -> Result<(), MessageError> {
+        depths: &mut BTreeMap<&'s str, usize>,
+    ) -> Result<usize, MessageError> {
+        let too_deep = || MessageError::Deep { type_name: of.name.clone(), most: MOST_DEPTH };
+        if above.len() >= MOST_DEPTH {
+            return Err(too_deep());
+        }
+        let mut depth = 1;
         for field in &of.fields {
             let FieldType::Message(name) = &field.element else { continue };
             let inner = self.get(name, &of.name)?;
             // What was looked at once has no circle, and is not looked at again: types may share others many times over.
-            if found.contains(&inner.name) {
+            if let Some(below) = depths.get(inner.name.as_str()).copied() {
+                depth = depth.max(1 + below);
                 continue;
             }
             let is_list = matches!(field.shape, FieldShape::Sequence | FieldShape::Bounded(_));
             above.push((&of.name, is_list));
             match above.iter().position(|(other, _)| *other == inner.name) {
-                None => self.collect(inner, above, found)?,
+                None => depth = depth.max(1 + self.collect(inner, above, depths)?),
                 // A list may be empty: LCM has such types, and ROS 2 has none.
                 Some(place) if above[place..].iter().any(|(_, is_list)| *is_list) => {}
                 Some(_) => return Err(MessageError::Circular { name: inner.name.clone() }),
             }
             above.pop();
         }
-        found.insert(of.name.clone());
-        Ok(())
+        if depth > MOST_DEPTH {
+            return Err(too_deep());
+        }
+        depths.insert(&of.name, depth);
+        Ok(depth)
     }
 
     /// Returns the text of a schema, as [`TypeSet::from_text`] reads it.
@@ -300,6 +311,25 @@ mod tests {
             [0, 1, 0, 0].into_iter().chain([0, 0, 0, 0, 1, 0, 0, 0].repeat(100_000)).collect();
         let why = types.value("demo/Tree", &deep).unwrap_err().to_string();
         assert!(why.contains("nested more than"), "{why}");
+    }
+
+    #[test]
+    fn types_are_as_deep_as_messages_are_decoded() {
+        let chain = |deep: usize| {
+            let type_of =
+                |number: usize| format!("====\nMSG: demo/T{number}\nT{} inner\n", number + 1);
+            let types: String = (1..deep).map(type_of).collect();
+            format!("T1 inner\n{types}====\nMSG: demo/T{deep}\nint8 n\n")
+        };
+        assert!(TypeSet::from_text("demo/A", &chain(127)).is_ok());
+        for deep in [128, 60_000] {
+            let why = TypeSet::from_text("demo/A", &chain(deep)).unwrap_err().to_string();
+            assert!(why.contains("messages are nested more than 128 times"), "{why}");
+        }
+        // The lower half was looked at before the upper half.
+        let halves = chain(150).replacen("T1 inner", "T80 lower\nT1 inner", 1);
+        let why = TypeSet::from_text("demo/A", &halves).unwrap_err().to_string();
+        assert!(why.contains("messages are nested more than 128 times"), "{why}");
     }
 
     #[test]
