@@ -103,6 +103,9 @@ fn summary(network: &NetworkInformation, devices: &Path, types: &Path) -> String
 /// Writes both files, or neither.
 fn write_both(files: [(&PathBuf, &String); 2], may_replace: bool) -> Result<(), BusFailure> {
     for (path, _) in files {
+        if path.exists() && !path.is_file() {
+            return Err(BusFailure::NotAFile { path: path.clone() });
+        }
         if !may_replace && path.exists() {
             return Err(BusFailure::Exists { path: path.clone() });
         }

@@ -45,6 +45,8 @@ pub enum BusFailure {
         "{path} exists; nothing was written. --force replaces it, --output writes another file"
     )]
     Exists { path: PathBuf },
+    #[error("{path} is not a regular file; nothing was written. --output names another file")]
+    NotAFile { path: PathBuf },
     #[error("{path}: {why}")]
     Image { path: PathBuf, why: SiiError },
     #[error(
