@@ -202,6 +202,9 @@ impl EsiDevice {
                 safety.line()
             ));
         }
+        // A module in several slots has the same notes in each.
+        let mut seen = BTreeSet::new();
+        info.notes.retain(|note| seen.insert(note.clone()));
         Ok(info)
     }
 
