@@ -41,9 +41,10 @@ impl<'w, W: Wire> FrameExchange<'w, W> {
         let written = write(&mut writer);
         let length = writer.finish();
         let sent = &mut self.frame[..length];
+        let first = self.frames;
         for tries in 0..MOST_TRIES {
-            // A new number for each try, or the reply to the first would be taken for that to the
-            // second.
+            // A new number for each frame, or the late reply to one would be taken for that to the
+            // next.
             frame::number(sent, self.frames as u16);
             self.wire.send(sent);
             self.frames += 1;
@@ -52,7 +53,15 @@ impl<'w, W: Wire> FrameExchange<'w, W> {
             while let Some(length) = self.wire.receive(&mut self.reply[..], until) {
                 self.wire.rest();
                 let reply = &self.reply[..length];
-                if frame::purpose_of(reply) == Some(purpose) && frame::is_reply_to(reply, sent) {
+                // To any of the tries: the reply to the first has the mail that its frame took from
+                // a mailbox, and that to the second finds the mailbox empty.
+                let is_of_try = |number: u64| {
+                    frame::number(sent, number as u16);
+                    frame::is_reply_to(reply, sent)
+                };
+                if frame::purpose_of(reply) == Some(purpose)
+                    && (first..self.frames).rev().any(is_of_try)
+                {
                     return Ok(written);
                 }
             }

@@ -8,7 +8,7 @@ use onbeat_ethercat::al::{BOOT, INIT, PREOP};
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, InProcess, Upstream, upstreams};
 use onbeat_robot::commission::{CommissionError, Line, alias_of, with_alias};
-use onbeat_segment::{Link, Segment};
+use onbeat_segment::{Fault, Link, Segment};
 use proptest::prelude::*;
 
 /// A drive, a digital device without a mailbox, and a drive that needs its EEPROM.
@@ -173,6 +173,19 @@ proptest! {
         line.write_file(0, ("x", 0), &file, |_| ()).unwrap();
         prop_assert_eq!(line.read_file(0, "x", 0, |_| ()).unwrap(), file);
     }
+}
+
+#[test]
+fn replies_later_than_a_try_lose_no_mail() {
+    let clock = clock();
+    let mut wire = wire(THREE, &clock);
+    let late = Fault::Late { by_ns: 7_000_000 };
+    wire.link_mut().inject(late, onbeat_rt::time::Clock::now(&&clock), None, 1.0);
+    let mut line = Line::open(&mut wire, "the line").unwrap();
+    line.request_state(0, PREOP).unwrap();
+    let file = vec![7; 500];
+    line.write_file(0, ("x", 0), &file, |_| ()).unwrap();
+    assert_eq!(line.read_file(0, "x", 0, |_| ()).unwrap(), file);
 }
 
 #[test]
