@@ -157,7 +157,7 @@ impl Firmware {
         self.objects.clone_values_from(&self.initial_objects);
         self.remap();
         if let Some(mailbox) = &mut self.mailbox {
-            mailbox.reset();
+            mailbox.reset(esc);
         }
 
         self.model.power_on();
@@ -415,7 +415,7 @@ impl Firmware {
             && matches!(target, PREOP | BOOT)
             && let Some(mailbox) = &mut self.mailbox
         {
-            mailbox.reset();
+            mailbox.reset(esc);
         }
 
         if rises && target == SAFEOP {

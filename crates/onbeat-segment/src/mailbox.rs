@@ -79,8 +79,11 @@ impl DeviceMailbox {
         }
     }
 
-    /// Discards all mail, as in the transition from INIT to PREOP.
-    pub(crate) fn reset(&mut self) {
+    /// Discards all mail, as in the transition from INIT to PREOP; there is none to repeat.
+    pub(crate) fn reset(&mut self, esc: &mut Esc) {
+        let outbox = &mut esc.sync_managers[1];
+        outbox.repeat_done = outbox.repeat_request;
+        self.last_sent.clear();
         self.server.reset();
         if let Some(files) = &mut self.files {
             files.reset();

@@ -18,6 +18,10 @@ pub(super) const HEADER: usize = 6;
 /// Types of mails.
 pub(super) const FOE: u8 = 4;
 const ERROR: u8 = 0;
+/// Activation of SyncManager 1; the device sends its last mail once more when this bit toggles
+/// (ETG.1000.4, mailbox repeat).
+const REPEAT: u16 = SYNC_MANAGER + 8 + 6;
+const REPEAT_BIT: u8 = 2;
 /// Time for a reply, in ns, and interval of the looks.
 const REPLY_WITHIN_NS: u64 = 2_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -67,14 +71,18 @@ impl<W: Wire> Line<'_, W> {
 
         // A mail of another MainDevice may wait for its reply to be taken.
         let until = self.exchange.wire.now().plus_ns(REPLY_WITHIN_NS);
-        while !self.try_write(place, boxes.to, &mail)? {
+        loop {
+            let again = self.exchange.again;
+            // Refused after the first of several frames: that one is in the mailbox.
+            if self.try_write(place, boxes.to, &mail)? || self.exchange.again > again {
+                return Ok(());
+            }
             self.take_mail(place, boxes)?;
             if self.exchange.wire.now() >= until {
                 return Err(CommissionError::Mute { place, ms: REPLY_WITHIN_NS / 1_000_000 });
             }
             self.exchange.wait(LOOK_EVERY);
         }
-        Ok(())
     }
 
     /// Takes a mail if there is one.
@@ -87,7 +95,14 @@ impl<W: Wire> Line<'_, W> {
         if status[0] & MAILBOX_FULL == 0 {
             return Ok(None);
         }
-        self.try_read(place, boxes.from, usize::from(boxes.bytes))
+        let again = self.exchange.again;
+        let mail = self.try_read(place, boxes.from, usize::from(boxes.bytes))?;
+        // The first of several frames has emptied the mailbox, and its reply is lost with the mail.
+        if mail.is_none() && self.exchange.again > again {
+            let active = self.read(place, REPEAT, 1)?[0];
+            self.write(place, REPEAT, &[active ^ REPEAT_BIT])?;
+        }
+        Ok(mail)
     }
 
     /// Waits for a mail of this type that `is_it` accepts; returns what follows its header. Others,

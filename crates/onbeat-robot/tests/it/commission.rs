@@ -189,6 +189,22 @@ fn replies_later_than_a_try_lose_no_mail() {
 }
 
 #[test]
+fn a_cable_that_loses_frames_loses_no_mail() {
+    let clock = clock();
+    let mut wire = wire(THREE, &clock);
+    wire.link_mut().inject(Fault::Lose, onbeat_rt::time::Clock::now(&&clock), None, 0.05);
+    let mut line = Line::open(&mut wire, "the line").unwrap();
+    line.request_state(0, PREOP).unwrap();
+    let file: Vec<u8> = (0..20_000_u32).map(|byte| byte as u8).collect();
+    line.write_file(0, ("x", 0), &file, |_| ()).unwrap();
+    assert_eq!(line.read_file(0, "x", 0, |_| ()).unwrap(), file);
+    // The bit stays as it was toggled last, and a device that starts anew has nothing to repeat.
+    line.request_state(0, INIT).unwrap();
+    line.request_state(0, PREOP).unwrap();
+    assert_eq!(line.read_file(0, "x", 0, |_| ()).unwrap(), file);
+}
+
+#[test]
 fn a_second_command_is_answered_although_it_counts_its_mails_like_the_first() {
     let clock = clock();
     let mut wire = wire(THREE, &clock);
