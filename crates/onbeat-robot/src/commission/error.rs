@@ -13,7 +13,7 @@ pub enum CommissionError {
     #[error(transparent)]
     Bus(#[from] BusError),
     /// No device at this position.
-    #[error("no device is at place {place}: {devices} devices answer, at places 0 to {}", devices.saturating_sub(1))]
+    #[error("no device is at place {place}; the last one that answers is at place {}", devices.saturating_sub(1))]
     NoDevice {
         /// The position.
         place: u16,
