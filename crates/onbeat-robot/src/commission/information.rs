@@ -156,6 +156,8 @@ impl<W: Wire> Line<'_, W> {
         self.send_mail(place, boxes, MAIL, &body)?;
 
         let mut whole = Vec::new();
+        // Number of fragments after this one; 0 throughout from devices that do not count them.
+        let mut left = 0;
         for _ in 0..MOST_FRAGMENTS {
             let reply = self.receive_mail(place, boxes, MAIL, |body| {
                 body.len() >= HEADER && word(body, 0) >> 12 == SDO_INFORMATION
@@ -166,7 +168,16 @@ impl<W: Wire> Line<'_, W> {
                     let why = RequestFailure::Abort(code);
                     return Err(CommissionError::Object { place, index, entry, why });
                 }
-                answered if answered == service + 1 => whole.extend_from_slice(&reply[HEADER..]),
+                answered if answered == service + 1 => {
+                    let before = std::mem::replace(&mut left, word(&reply, 4));
+                    if before > 0 && left == before {
+                        continue;
+                    }
+                    if before > 0 && left + 1 != before {
+                        return Err(CommissionError::Reply { place, what: "with a part missing" });
+                    }
+                    whole.extend_from_slice(&reply[HEADER..]);
+                }
                 _ => {
                     return Err(CommissionError::Reply {
                         place,
