@@ -190,9 +190,11 @@ pub(crate) fn write_sii(options: &SiiWriteOptions) -> Result<ExitVerdict, Failur
 
         let differ = image.chunks(2).zip(before.chunks(2)).filter(|(new, old)| new != old).count()
             + image.len().saturating_sub(before.len()).div_ceil(2);
-        let text = format!("Write {differ} words of the EEPROM of the device at place {place}?");
+        let own = replaced(&before, &new);
+        let text =
+            format!("Write {differ} words of the EEPROM of the device at place {place}{own}?");
         ask(&options.consent, &text, "a write to an EEPROM")?;
-        let what = format!("EEPROM from {}, {differ} words", path.display());
+        let what = format!("EEPROM from {}, {differ} words{own}", path.display());
         let written = logged((interface, place, &what), || {
             let words = line.write_sii(place, 0, &image, |_| ())?;
             line.reload_sii(place)?;
@@ -200,10 +202,22 @@ pub(crate) fn write_sii(options: &SiiWriteOptions) -> Result<ExitVerdict, Failur
         })?;
         say(
             Tone::Plain,
-            &format!("{written} words written and read again; switch the device off and on"),
+            &format!("{written} words written and read again{own}; switch the device off and on"),
         );
         Ok(ExitVerdict::Pass)
     })
+}
+
+/// Returns what of the device's own an image replaces: an image that was read from one device makes
+/// another of its kind the same one for a bus.
+fn replaced(before: &[u8], new: &Sii) -> String {
+    let Ok(old) = Sii::decode(before) else { return String::new() };
+    let alias = (u32::from(old.alias), u32::from(new.alias));
+    let own = [("serial number", (old.serial, new.serial)), ("alias", alias)];
+    let differs = own.iter().filter(|(_, (from, to))| from != to);
+    let words: Vec<String> =
+        differs.map(|(what, (from, to))| format!("{what} {from} to {to}")).collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
 /// Checks that an image is for this device, unless that is forced, and fits.
@@ -322,7 +336,23 @@ pub(crate) fn write_file(options: &FoeWriteOptions) -> Result<ExitVerdict, Failu
 
 #[cfg(test)]
 mod tests {
+    use onbeat_ethercat::sii::checksum;
+
     use super::*;
+
+    #[test]
+    fn an_image_that_replaces_serial_number_or_alias_says_so() {
+        let image = |alias: u8, serial: u8| {
+            let mut bytes = vec![0; 128];
+            (bytes[8], bytes[28]) = (alias, serial);
+            bytes[14] = checksum(&bytes[..14]);
+            bytes
+        };
+        let new = Sii::decode(&image(7, 0)).unwrap();
+        assert_eq!(replaced(&image(0, 4), &new), " (serial number 4 to 0, alias 0 to 7)");
+        assert_eq!(replaced(&image(7, 0), &new), "");
+        assert_eq!(replaced(&[0xff; 128], &new), "", "a blank one has none");
+    }
 
     #[test]
     fn a_device_that_has_taken_nothing_of_a_file_leaves_boot() {
