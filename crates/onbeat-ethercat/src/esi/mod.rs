@@ -192,6 +192,9 @@ impl<'d> DeviceHeader<'d> {
         let kind = element.first("Type")?;
         let read = || {
             let product = kind.numbered("ProductCode", u32::MAX)?;
+            if product.is_none() && kind.attribute("ProductCode").is_some() {
+                return Err(kind.lacks("the number of its ProductCode".to_owned()));
+            }
             let revision = kind.numbered("RevisionNo", u32::MAX)?.unwrap_or(0);
             Ok(product.map(|product| Self {
                 element,

@@ -114,6 +114,9 @@ fn a_number_that_is_left_empty_is_none() {
     );
     let device = with_mailboxes("EMPTY", &pdos).replace("'#x1800'", "'#x1800' DefaultSize=''");
     assert_eq!(lengths("", &file(&device, "")), (0, 1));
+    let unnumbered = file(&device.replace("ProductCode='7'", "ProductCode=''"), "");
+    let said = described("", unnumbered.as_bytes()).unwrap_err().to_string();
+    assert!(said.contains("<Type> lacks the number of its ProductCode"), "{said}");
 }
 
 #[test]
