@@ -4,6 +4,7 @@
 use super::resolved::ResolvedDevice;
 use super::{DescriptionError, TypeTable};
 use crate::layout::DeviceKind;
+use crate::registers::PROCESS_MEMORY;
 use crate::setup::{ChannelUsage, DeviceChannel, DeviceMemory};
 
 /// Start address of the first mailbox of a type without an ESI file; the second follows it.
@@ -47,6 +48,34 @@ pub(super) fn memory_of(device: &ResolvedDevice<'_>) -> Result<DeviceMemory, Des
     }
 
     Ok(DeviceMemory { channels, has_clock: esi.has_clock })
+}
+
+/// Returns a sentence about an area that reaches into the next one. A SyncManager keeps three buffers
+/// of process data (ETG.1000.4); terminals without a mailbox have their channels in single bytes.
+pub(super) fn shared_memory(device: &ResolvedDevice<'_>) -> Option<String> {
+    device.esi?;
+    let mut channels = memory_of(device).ok()?.channels;
+    let has_mailbox = channels.iter().any(|channel| channel.usage == ChannelUsage::Mailbox);
+    // Below it are registers, such as those of digital outputs.
+    channels.retain(|channel| usize::from(channel.start) >= PROCESS_MEMORY);
+    channels.sort_by_key(|channel| channel.start);
+    let is_buffered = |channel: &DeviceChannel| has_mailbox && channel.control & 3 == 0;
+    let end = |channel: &DeviceChannel| {
+        let buffers = if is_buffered(channel) { 3 } else { 1 };
+        usize::from(channel.start) + buffers * usize::from(channel.bytes)
+    };
+    let pair = channels.windows(2).find(|pair| end(&pair[0]) > usize::from(pair[1].start))?;
+    let [one, next] = [pair[0], pair[1]];
+    Some(format!(
+        "\"{}\": the {} bytes of SyncManager {}{} reach to {:#06x}, and SyncManager {} begins at {:#06x}: assign fewer PDOs",
+        device.name,
+        one.bytes,
+        one.number,
+        if is_buffered(&one) { ", in three buffers," } else { "" },
+        end(&one),
+        next.number,
+        next.start
+    ))
 }
 
 fn of_type(device: &ResolvedDevice<'_>) -> Result<DeviceMemory, DescriptionError> {

@@ -365,9 +365,19 @@ impl Description {
         };
         warnings.extend(self.types.iter().filter_map(unused));
         warnings.extend(self.modes_with_pdos());
+        warnings.extend(self.shared_memory());
         warnings.extend(self.same_numbers("alias", |table| table.alias));
         warnings.extend(self.same_numbers("device ID", |table| table.device_id));
         warnings
+    }
+
+    /// Returns a warning for each type whose process data do not fit into the memory of the device.
+    #[must_use]
+    pub fn shared_memory(&self) -> Vec<String> {
+        let Ok(resolved) = ResolvedDescription::new(self) else { return Vec::new() };
+        let mut seen = BTreeSet::new();
+        let firsts = resolved.devices.iter().filter(|device| seen.insert(&device.table.kind));
+        firsts.filter_map(memory::shared_memory).collect()
     }
 
     /// Returns a warning for each type of used drives without `[types.NAME.drive]`: a real drive may

@@ -299,6 +299,20 @@ fn a_disabled_sync_manager_takes_no_part() {
 }
 
 #[test]
+fn process_data_without_room_for_three_buffers_are_a_warning() {
+    let with = |count: u32| {
+        let entries: String = (1..=count).map(|sub| entry("#x7000", sub, 32)).collect();
+        let pdos = format!("<RxPdo Sm='2'><Index>#x1600</Index>{entries}</RxPdo>");
+        let input = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+        let esi = file(&with_mailboxes("FULL", &format!("{pdos}{input}")), "");
+        described("", esi.as_bytes()).unwrap().warnings()
+    };
+    assert_eq!(with(149), Vec::<String>::new());
+    let wanted = "\"one\": the 600 bytes of SyncManager 2, in three buffers, reach to 0x1808, and SyncManager 3 begins at 0x1800: assign fewer PDOs";
+    assert_eq!(with(150), [wanted]);
+}
+
+#[test]
 fn a_virtual_sync_manager_and_a_virtual_pdo_exchange_nothing() {
     let device = with_mailboxes("VIRTUAL", "").replace(
         "<Mailbox>",

@@ -131,10 +131,11 @@ fn say_devices(listed: &[ListedDevice]) -> usize {
 
 /// Returns the device if it can be simulated too.
 fn usable(device: &ListedDevice) -> Result<EsiDevice, String> {
-    let esi = device.device.clone().map_err(|why| why.to_string())?;
+    let mut esi = device.device.clone().map_err(|why| why.to_string())?;
     let description = Description::from_esi_devices(vec![esi.clone()], "the file")
         .map_err(|why| why.to_string())?;
     Segment::from_description(&description).map_err(|why| why.to_string())?;
+    esi.notes.extend(description.shared_memory());
     Ok(esi)
 }
 
