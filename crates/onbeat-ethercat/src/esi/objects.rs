@@ -50,32 +50,38 @@ pub(super) fn objects(
         ));
     }
 
-    let dictionaries = || device.all("Profile").filter_map(|profile| profile.first("Dictionary"));
-    let listed = dictionaries().filter_map(|dictionary| dictionary.first("DataTypes"));
-    let listed = listed.flat_map(|types| types.all("DataType"));
-    let types = Types(listed.filter_map(|one| Some((one.first("Name")?.text(), one))).collect());
-    let listed = dictionaries().filter_map(|dictionary| dictionary.first("Objects"));
+    let dictionaries: Vec<Element<'_>> =
+        device.all("Profile").filter_map(|profile| profile.first("Dictionary")).collect();
     let mut objects = BTreeMap::new();
     let mut count = 0;
-    for element in listed.flat_map(|listed| listed.all("Object")) {
-        let read = || Ok((shift.object(element.needs("Index")?)?, types.object(element)?));
-        let (index, object): (u16, EsiObject) = match read() {
-            Ok(read) => read,
-            Err(why) => {
-                let why: EsiError = why;
-                notes.push(format!("{why}; the object is left out"));
-                continue;
+    for dictionary in &dictionaries {
+        // Types of this one, or else of another profile of the device.
+        let listed = dictionaries.iter().chain([dictionary]);
+        let listed = listed.filter_map(|one| one.first("DataTypes"));
+        let listed = listed.flat_map(|types| types.all("DataType"));
+        let types =
+            Types(listed.filter_map(|one| Some((one.first("Name")?.text(), one))).collect());
+        let listed = dictionary.first("Objects").into_iter();
+        for element in listed.flat_map(|listed| listed.all("Object")) {
+            let read = || Ok((shift.object(element.needs("Index")?)?, types.object(element)?));
+            let (index, object): (u16, EsiObject) = match read() {
+                Ok(read) => read,
+                Err(why) => {
+                    let why: EsiError = why;
+                    notes.push(format!("{why}; the object is left out"));
+                    continue;
+                }
+            };
+            count += object.values.len();
+            if count > MOST_VALUES {
+                return Err(element.not_simulated(format!(
+                    "is one too many: at most {MOST_VALUES} values per device are supported"
+                )));
             }
-        };
-        count += object.values.len();
-        if count > MOST_VALUES {
-            return Err(element.not_simulated(format!(
-                "is one too many: at most {MOST_VALUES} values per device are supported"
-            )));
-        }
 
-        if !object.values.is_empty() {
-            objects.insert(index, object);
+            if !object.values.is_empty() {
+                objects.insert(index, object);
+            }
         }
     }
 
