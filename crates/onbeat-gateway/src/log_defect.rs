@@ -75,6 +75,16 @@ pub enum LogDefect {
         /// The one in its head.
         stated: u32,
     },
+    /// Messages, or the records among them, are not what their writer wrote.
+    #[error(
+        "the checksum of the messages is {found:08x}, and {stated:08x} was written: some byte has changed"
+    )]
+    DataChecksum {
+        /// Checksum of all bytes before the end of messages.
+        found: u32,
+        /// The one that was written there.
+        stated: u32,
+    },
     /// Bytes that are no record of their format.
     #[error("bytes {at} to {end} are no {what}")]
     Strange {
@@ -276,6 +286,7 @@ impl LogDefect {
                 | Self::Inflated { .. }
                 | Self::Packed { .. }
                 | Self::Checksum { .. }
+                | Self::DataChecksum { .. }
                 | Self::Strange { .. }
                 | Self::Record { .. }
                 | Self::Kind { .. }

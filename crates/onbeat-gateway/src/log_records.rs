@@ -95,6 +95,8 @@ pub(super) struct LogMessages<R> {
     data_end: u64,
     /// Whether a chunk was met: messages outside of chunks are then parts of a damaged one.
     has_chunks: bool,
+    /// Whether messages were met that no chunk's checksum covers: that of the whole data section does.
+    is_unchecked: bool,
     most_memory: u64,
     chunk: Option<OpenChunk>,
     state: ReadState,
@@ -198,6 +200,7 @@ impl<R: Read + Seek> LogMessages<R> {
             begun_end: 0,
             data_end: 0,
             has_chunks: false,
+            is_unchecked: false,
             most_memory,
             chunk: None,
             state: ReadState::Begin,
@@ -276,7 +279,11 @@ impl<R: Read + Seek> LogMessages<R> {
             (CHUNK, ReadState::Data) => self.open_chunk(at, bytes)?,
             (SCHEMA | CHANNEL | MESSAGE, ReadState::Data) => {
                 self.check_length(at, bytes)?;
+                self.is_unchecked |= kind == MESSAGE;
                 return Ok(Some((at, kind, self.bytes_of_file(bytes, at)?)));
+            }
+            (DATA_END, ReadState::Data) if bytes == 4 && std::mem::take(&mut self.is_unchecked) => {
+                self.check_data(at)?;
             }
             (FOOTER, _) => {
                 self.skip(bytes)?;
@@ -311,6 +318,32 @@ impl<R: Read + Seek> LogMessages<R> {
             }
         }
         Ok(None)
+    }
+
+    /// Compares the checksum of all bytes before the end of messages, and goes back to that end.
+    fn check_data(&mut self, at: u64) -> Result<(), LogDefect> {
+        let stated = Fields(&self.bytes_of_file(4, at)?).word().unwrap_or(0);
+        let mut hash = crc32fast::Hasher::new();
+        // Known damage would be said twice.
+        if stated != 0 && self.found.is_some() {
+            let mut piece = vec![0; SEARCH_BYTES];
+            self.source.seek(SeekFrom::Start(0))?;
+            let mut before = self.source.by_ref().take(at);
+            loop {
+                match before.read(&mut piece)? {
+                    0 => break,
+                    read => hash.update(&piece[..read]),
+                }
+            }
+        }
+        self.source.seek(SeekFrom::Start(at))?;
+        self.at = at;
+        let found = hash.finalize();
+        if stated == 0 || self.found.is_none() || found == stated {
+            return Ok(());
+        }
+        self.is_passed_over = true;
+        Err(LogDefect::DataChecksum { found, stated })
     }
 
     /// Goes back to a chunk behind the end of messages, which was another record before it was damaged; returns that defect.
@@ -402,6 +435,7 @@ impl<R: Read + Seek> LogMessages<R> {
             return Err(LogDefect::Inflated { at, bytes: left, compressed });
         }
         let records: Arc<[u8]> = records.into();
+        self.is_unchecked |= stated == 0;
         // Decompressed twice rather than kept: memory is for one record.
         if stated != 0 {
             let found =

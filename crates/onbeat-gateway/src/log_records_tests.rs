@@ -99,6 +99,23 @@ fn all_of(log: &[u8]) -> (usize, usize) {
     (read, defects)
 }
 
+/// Messages outside of chunks, and chunks without a checksum, have only that of all bytes before the end of messages.
+#[test]
+fn a_changed_byte_that_no_chunk_covers_is_said() {
+    let inside = message(b"two");
+    for last in [inside.clone(), chunk(inside.len() as u64, "", &inside)] {
+        let mut log = [&MAGIC[..], &channel(), &message(b"one"), &last].concat();
+        let end = record(DATA_END, &crc32fast::hash(&log).to_le_bytes());
+        log.extend([end, record(FOOTER, &[0; 20]), MAGIC.to_vec()].concat());
+        assert_eq!(all_of(&log), (2, 0));
+        let place = log.windows(3).position(|it| it == b"two").unwrap();
+        log[place] = b'T';
+        assert_eq!(all_of(&log), (2, 1));
+        let why = check_log(&log, MOST).defect.unwrap().to_string();
+        assert!(why.starts_with("the checksum of the messages is "), "{why}");
+    }
+}
+
 /// A damaged chunk had the definition of channel 2; the chunks behind it have other channels too.
 #[test]
 fn messages_of_a_channel_without_definition_do_not_hide_the_others() {

@@ -40,6 +40,8 @@ class McapReader:
         self._read: dict[int, int] = {}
         self._stated: dict[int, int] | None = None
         self._is_chunked = self._is_behind = False
+        #: Whether messages were read that no chunk's checksum covers: that of the whole data section does.
+        self._is_unchecked = False
         #: Kinds of records that were passed over where they do not belong; each is said once.
         self._misplaced: set[int] = set()
         #: Up to where a chunk that is not compressed was read when it was found damaged.
@@ -80,6 +82,7 @@ class McapReader:
             self._scan(self._decompressed(content, at), at)
         elif kind == _MESSAGE:
             # A log without chunks is one chunk.
+            self._is_unchecked = True
             return self._messages(self._data, at)
         elif kind == _FOOTER:
             self._footer(content, at, after)
@@ -186,8 +189,7 @@ class McapReader:
             raise _Damage(f"a record of kind {kind} contradicts its own length: {why}") from None
 
     def _check_data(self, stated: int, content: np.ndarray) -> None:
-        """Chunks have checksums of their own."""
-        if stated and not self._is_chunked:
+        if stated and self._is_unchecked:
             end = content.__array_interface__["data"][0] - self._data.__array_interface__["data"][0] - _HEAD
             found = zlib.crc32(memoryview(np.ascontiguousarray(self._data[:end])))
             if found != stated:
@@ -262,6 +264,7 @@ class McapReader:
         if stored < len(data) and not _is_sound(self._data, at + _HEAD + len(content)):
             raise _Damage(f"the chunk at byte {at} has {len(data)} bytes, and needs {stored}")
         whole = decompressed(self._path, compression, data[:stored], size, at)
+        self._is_unchecked |= not stated
         if stated:
             found = zlib.crc32(memoryview(np.ascontiguousarray(whole)))
             if found != stated:

@@ -66,6 +66,8 @@ public final class Log {
     private final List<String> account = new ArrayList<>();
     private boolean isComplete;
     private boolean isChunked;
+    /** Whether messages were read that no chunk's checksum covers: that of the whole data section does. */
+    private boolean isUnchecked;
     /** Up to where a chunk that is not compressed was read when it was found damaged. */
     private long scanned;
     /** Whether the file ends within a record: what is read behind that place is more than it promises. */
@@ -205,6 +207,7 @@ public final class Log {
             misplaced.clear();
             isBehind = false;
             isChunked = false;
+            isUnchecked = false;
             isCut = false;
             scanned = 0;
         }
@@ -363,10 +366,13 @@ public final class Log {
         boolean isRead = kind == SCHEMA || kind == CHANNEL || kind == MESSAGE || kind == CHUNK || kind == NOTE || kind == STATISTICS;
         if (kind == 0) return "a record of kind 0 is not one of MCAP";
         if (!isBehind && !belongs(file, kind, length, at)) passOver(kind, at);
-        isBehind |= kind == DATA_END;
+        isUnchecked |= kind == MESSAGE;
         if (!isRead) {
+            boolean isEnd = kind == DATA_END && !isBehind && length == 4;
+            String changed = isEnd && isUnchecked && damage.isEmpty() ? changed(file, at) : "";
+            isBehind |= kind == DATA_END;
             file.seek(at + HEAD + length);
-            return "";
+            return changed;
         }
         if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
         byte[] content = new byte[(int) length];
@@ -385,6 +391,23 @@ public final class Log {
             String said = why.getMessage();
             return "the record at byte " + at + " is not valid" + (said == null ? "" : ": " + said);
         }
+    }
+
+    /** Compares the checksum of all bytes before the end of messages; returns what is wrong, or nothing. */
+    private static String changed(RandomAccessFile file, long end) throws IOException {
+        file.seek(end + HEAD);
+        int stated = Integer.reverseBytes(file.readInt());
+        if (stated == 0) return "";
+        CRC32 sum = new CRC32();
+        byte[] piece = new byte[1 << 16];
+        file.seek(0);
+        for (long left = end; left > 0; left -= Math.min(left, piece.length)) {
+            int bytes = (int) Math.min(left, piece.length);
+            file.readFully(piece, 0, bytes);
+            sum.update(piece, 0, bytes);
+        }
+        if ((int) sum.getValue() == stated) return "";
+        return String.format("the checksum of the messages is %08x, and %08x was written: some byte has changed", sum.getValue(), stated);
     }
 
     /** Returns whether a record outside of chunks can be among messages. */
@@ -591,6 +614,7 @@ public final class Log {
             begin = 0;
             end = whole.length;
         }
+        isUnchecked |= checksum == 0;
         if (checksum != 0) {
             CRC32 sum = new CRC32();
             sum.update(records.array(), begin, end - begin);
