@@ -11,6 +11,7 @@ use onbeat_control::Channel;
 use super::account::ChannelAccount;
 use super::bridge::limit;
 use super::error::GatewayError;
+use super::log_defect::printable;
 use super::log_reader::{LogContent, LoggedChannel};
 use super::play_target::PlayTarget;
 use super::transport_message::NumberedRecord;
@@ -224,7 +225,7 @@ fn chosen(order: &PlayOrder, content: &LogContent) -> Result<Vec<SelectedChannel
         return Ok((0..content.channels.len()).map(own).collect());
     }
 
-    let known = || content.channels.iter().map(|of| of.topic.clone()).collect::<Vec<_>>();
+    let known = || content.channels.iter().map(|of| printable(&of.topic)).collect::<Vec<_>>();
     let of_log = |wanted: &PlayedChannel| {
         let place = content.place(&wanted.topic).ok_or_else(|| GatewayError::NoTopic {
             path: order.log.clone(),
