@@ -144,6 +144,27 @@ def encodings():
     assert log["/other"]["data"].tolist() == [1.5] * 10
 
 
+def interfaces():
+    """rosbag2 records services and actions with the text of their file, and a type that it could not find with none."""
+    both, line = {"/other": 10, "/f": 10}, "=" * 80 + "\n"
+    stamp, one = struct.pack("<iI", 7, 8), struct.pack("<I4x", 1)
+    text = f"{line}SRV: demo/srv/Add\nint64 a  # first\nint64 b\n---\nOther sum\n\n{line}MSG: demo/Other\nfloat64 x\n"
+    data = b"\0\1\0\0\2\0\0\0" + stamp + bytes(range(16)) + b"\0" * 4 + struct.pack("<q", 5) + one + struct.pack("<qqI4x", 3, 4, 0)
+    log = opened(other("service", "cdr", ("demo/srv/Add_Event", "ros2msg", text.encode()), data), both)["/other"]
+    assert log["info.sequence_number"].tolist() == [5] * 10 and [it.tolist() for it in log["request.b"]] == [[4]] * 10
+    assert log.message(0)["response"] == [] and log.message(0)["info"]["client_gid"] == list(range(16))
+
+    text = f"{line}ACTION: demo/action/Go\r\nint32 goal\r\n---\r\n---\r\nfloat32[] left\r\n".encode()
+    data = b"\0\1\0\0" + bytes(range(16)) + struct.pack("<Iff", 2, 0.5, 1.5)
+    log = opened(other("feedback", "cdr", ("demo/action/Go_FeedbackMessage", "ros2msg", text), data), both)["/other"]
+    assert log.message(0) == {"goal_id": {"uuid": list(range(16))}, "feedback": {"left": [0.5, 1.5]}}
+    data = b"\0\1\0\0" + struct.pack("<I", 1) + bytes(range(16)) + stamp + b"\4"
+    log = opened(other("status", "cdr", ("action_msgs/msg/GoalStatusArray", "ros2msg", text), data), both)["/other"]
+    assert [it.tolist() for it in log["status_list.status"]] == [[4]] * 10
+    log = opened(other("unknown", "cdr", ("demo/msg/Lost", "unknown", b""), data), both, ["/other"])["/other"]
+    assert "has no definition of demo/msg/Lost" in log.why
+
+
 def broken_json():
     """A text that is not JSON is left out and counted, and hides no other."""
     path = folder / "broken_json.mcap"
@@ -218,6 +239,14 @@ def damaged():
     log = opened(path, {"/f": 199}, damaged="skip")
     assert log.account["/f"]["damaged"] == 1 and 99.0 not in log["/f"]["data"]
     assert len(gateway("list", path)["damage"]) == 1
+    # Without chunks, or with those that have no checksum, there is one of all.
+    for name, how in (("plain", {"use_chunking": False}), ("unchecked", {"enable_crcs": False, "compression": CompressionType.NONE})):
+        path = ros2(f"changed_{name}", "/f", [float64(n) for n in range(20)], enable_data_crcs=True, **how)
+        whole = bytearray(path.read_bytes())
+        whole[bytes(whole).index(bytes(STORE.serialize_cdr(float64(18), FLOAT))) + 6] ^= 255
+        path.write_bytes(whole)
+        log = opened(path, {"/f": 20}, damaged="skip")
+        assert "checksum" in log.damage[0] and "checksum" in gateway("list", path)["damage"][0]
 
 
 def orders():
@@ -349,6 +378,6 @@ def crashed(bag):
     assert "pages of its database" in gateway("list", cut)["cut"]
 
 
-for check in (encodings, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, bags):
+for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, bags):
     check()
 print(json.dumps(counts))

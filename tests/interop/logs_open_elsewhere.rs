@@ -360,6 +360,8 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
          printf ('%s\\n', log.other.data{{1}});
          log = onbeat.load ('{folder}/tf.mcap');
          printf ('%d', cellfun (@numel, log.tf.transforms_child_frame_id));
+         log = onbeat.load ('{folder}/service.mcap');
+         printf (' %d', sum (log.other.info_sequence_number));
          try, onbeat.load ('{folder}/damaged.mcap'); catch why, printf (' %s', why.identifier); end",
         names.join(", "),
         folder = folder.path().display(),
@@ -374,7 +376,7 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
     found.sort_unstable();
     counts.sort_unstable();
     assert_eq!(found, counts);
-    assert_eq!(last, "types 217.5\nhä🤖\n131313 onbeat:log");
+    assert_eq!(last, "types 217.5\nhä🤖\n131313 50 onbeat:log");
 }
 
 fn part(bytes: &[u8]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 """Decoders for the records of a channel, chosen by its encoding and by that of its definition."""
 
 import json
+import re
 from os import PathLike
 from pathlib import Path
 
@@ -15,6 +16,24 @@ from .definition import Field, TypeMismatch, check, is_plain, parse
 _TIMES = {
     "time": [Field("secs", "uint32", None), Field("nsecs", "uint32", None)],
     "duration": [Field("secs", "int32", None), Field("nsecs", "int32", None)],
+}
+#: The parts of the file of a service and of an action, and the messages that ROS 2 makes of an action's parts; @ is its name.
+_PARTS = {"SRV": ("Request", "Response"), "ACTION": ("Goal", "Result", "Feedback")}
+_OF_ACTION = {
+    "FeedbackMessage": "unique_identifier_msgs/UUID goal_id\n@_Feedback feedback\n",
+    "SendGoal_Request": "unique_identifier_msgs/UUID goal_id\n@_Goal goal\n",
+    "SendGoal_Response": "bool accepted\nbuiltin_interfaces/Time stamp\n",
+    "GetResult_Request": "unique_identifier_msgs/UUID goal_id\n",
+    "GetResult_Response": "int8 status\n@_Result result\n",
+}
+_EVENT = "service_msgs/ServiceEventInfo info\n@_Request[<=1] request\n@_Response[<=1] response\n"
+#: What these messages use, and a log does not define.
+_COMMON = {
+    "service_msgs/msg/ServiceEventInfo": "uint8 event_type\nbuiltin_interfaces/Time stamp\nuint8[16] client_gid\nint64 sequence_number\n",
+    "unique_identifier_msgs/msg/UUID": "uint8[16] uuid\n",
+    "action_msgs/msg/GoalInfo": "unique_identifier_msgs/UUID goal_id\nbuiltin_interfaces/Time stamp\n",
+    "action_msgs/msg/GoalStatus": "GoalInfo goal_info\nint8 status\n",
+    "action_msgs/msg/GoalStatusArray": "GoalStatus[] status_list\n",
 }
 #: Deepest JSON that is taken apart into fields.
 _MOST_JSON = 32
@@ -151,7 +170,7 @@ def _types(channel: RawChannel, own: dict[str, str]) -> tuple[dict[str, list[Fie
     text = schema.text.decode(errors="replace")
     match schema.encoding:
         case "ros2msg":
-            return parse(name, text), name
+            return parse(name, _as_messages(schema.name, text)), name
         case "ros1msg":
             return _ros1(name, text), name
         case "ros2idl" | "omgidl":
@@ -159,11 +178,31 @@ def _types(channel: RawChannel, own: dict[str, str]) -> tuple[dict[str, list[Fie
             name = schema.name if schema.name in found else schema.name.replace("::", "/")
             check(found, name)
             return found, name
-        case "":
+        case "" | "unknown":
+            # `unknown` is what rosbag2 writes where it finds no definition.
             if name not in own:
                 raise TypeMismatch(f"the log has no definition of {schema.name}; load(..., types=FOLDER) takes .msg files")
             return _from_files(name, own), name
     raise TypeMismatch(f"a definition in {schema.encoding} is not read")
+
+
+def _as_messages(name: str, text: str) -> str:
+    """rosbag2 (Jazzy and later) writes the file of a service or an action, and not the messages that ROS 2 makes of it."""
+    begin = re.match(r"={3,}[ \t]*\r?\n(SRV|ACTION): *(\S+)[ \t\r]*(?:\n|\Z)", text)
+    if not begin:
+        return text
+    kind, of = begin.groups()
+    own, *others = re.split(r"^(?=={3,}[ \t]*\r?$)", text[begin.end() :], maxsplit=1, flags=re.MULTILINE)
+    parts = re.split(r"^---[ \t]*\r?$", own, flags=re.MULTILINE)
+    types = _COMMON | {f"{of}_{part}": one for part, one in zip(_PARTS[kind], parts, strict=False)}
+    services = [of]
+    if kind == "ACTION":
+        types |= {f"{of}_{part}": one.replace("@", of) for part, one in _OF_ACTION.items()}
+        services = [f"{of}_SendGoal", f"{of}_GetResult"]
+    types |= {f"{service}_Event": _EVENT.replace("@", service) for service in services}
+    if name not in types:
+        return text
+    return types.pop(name) + "".join(f"\n===\nMSG: {other}\n{one}" for other, one in types.items()) + "\n" + "".join(others)
 
 
 def _from_files(name: str, own: dict[str, str]) -> dict[str, list[Field]]:
@@ -189,8 +228,6 @@ def _alone(name: str, text: str) -> dict[str, list[Field]]:
 
 def _ros1(name: str, text: str) -> dict[str, list[Field]]:
     """ROS 1 has times of its own, signed bytes, and `Header` without its package."""
-    import re
-
     from .definition import _fields, _full_name
 
     parts = re.split(r"^={3,}[ \t]*\r?\nMSG: *(.+)(?:\n|\Z)", text, flags=re.MULTILINE)

@@ -88,6 +88,49 @@ final class Definition {
         }
     }
 
+    private static final Pattern INTERFACE = Pattern.compile("\\A={3,}[ \\t]*\\r?\\n(SRV|ACTION): *(\\S+)[ \\t\\r]*(?:\\n|\\z)");
+    private static final Pattern PART_END = Pattern.compile("(?m)^---[ \\t]*\\r?$");
+    private static final Pattern OTHERS = Pattern.compile("(?m)^={3,}[ \\t]*\\r?$");
+    /** The messages that ROS 2 makes of the parts of an action and of a service, whose name is {@code @}, and what they use. */
+    private static final String OF_ACTION =
+            "===\nMSG: @_FeedbackMessage\nunique_identifier_msgs/UUID goal_id\n@_Feedback feedback\n"
+                    + "===\nMSG: @_SendGoal_Request\nunique_identifier_msgs/UUID goal_id\n@_Goal goal\n"
+                    + "===\nMSG: @_SendGoal_Response\nbool accepted\nbuiltin_interfaces/Time stamp\n"
+                    + "===\nMSG: @_GetResult_Request\nunique_identifier_msgs/UUID goal_id\n"
+                    + "===\nMSG: @_GetResult_Response\nint8 status\n@_Result result\n";
+    private static final String OF_SERVICE =
+            "===\nMSG: @_Event\nservice_msgs/ServiceEventInfo info\n@_Request[<=1] request\n@_Response[<=1] response\n";
+    private static final String COMMON =
+            "===\nMSG: service_msgs/msg/ServiceEventInfo\n"
+                    + "uint8 event_type\nbuiltin_interfaces/Time stamp\nuint8[16] client_gid\nint64 sequence_number\n"
+                    + "===\nMSG: unique_identifier_msgs/msg/UUID\nuint8[16] uuid\n"
+                    + "===\nMSG: action_msgs/msg/GoalInfo\nunique_identifier_msgs/UUID goal_id\nbuiltin_interfaces/Time stamp\n"
+                    + "===\nMSG: action_msgs/msg/GoalStatus\nGoalInfo goal_info\nint8 status\n"
+                    + "===\nMSG: action_msgs/msg/GoalStatusArray\nGoalStatus[] status_list\n";
+
+    /** Returns a type of a schema as rosbag2 writes it: with the file of a service or an action, and not the messages made of it. */
+    static Definition ofRos2(String name, String text) {
+        Matcher begin = INTERFACE.matcher(text);
+        if (!begin.find()) return new Definition(name, text);
+        boolean isAction = begin.group(1).equals("ACTION");
+        String of = begin.group(2);
+        Matcher others = OTHERS.matcher(text).region(begin.end(), text.length());
+        int end = others.find() ? others.start() : text.length();
+        String[] parts = PART_END.split(text.substring(begin.end(), end), -1);
+        String[] names = isAction ? new String[] {"Goal", "Result", "Feedback"} : new String[] {"Request", "Response"};
+        StringBuilder all = new StringBuilder();
+        for (int i = 0; i < Math.min(parts.length, names.length); i++) {
+            all.append("\n===\nMSG: ").append(of).append('_').append(names[i]).append('\n').append(parts[i]);
+        }
+        all.append('\n').append(isAction ? OF_ACTION.replace("@", of) : OF_SERVICE.replace("@", of));
+        for (String service : new String[] {"_SendGoal", "_GetResult"}) {
+            if (isAction) all.append(OF_SERVICE.replace("@", of + service));
+        }
+        all.append(COMMON).append(text, end, text.length());
+        if (all.indexOf("\nMSG: " + name + "\n") < 0) return new Definition(name, text);
+        return new Definition(fullName(name, name), all.toString());
+    }
+
     /** The type of a channel of ROS 1, which has times of its own, signed bytes, and {@code Header} without its package. */
     static Definition ofRos1(String name, String text) {
         String[] parts = name.split("/");

@@ -666,9 +666,10 @@ public final class Log {
         Definition definition = null;
         String why = "";
         try {
-            if (encoding.equals("cdr") && language.equals("ros2msg")) definition = new Definition(type, schema[2]);
+            if (encoding.equals("cdr") && language.equals("ros2msg")) definition = Definition.ofRos2(type, schema[2]);
             else if (encoding.equals("ros1") && language.equals("ros1msg")) definition = Definition.ofRos1(type, schema[2]);
-            else if (encoding.equals("cdr") && language.isEmpty() && !type.isEmpty()) {
+            // `unknown` is what rosbag2 writes where it finds no definition.
+            else if (encoding.equals("cdr") && (language.isEmpty() || language.equals("unknown")) && !type.isEmpty()) {
                 // The definition of its own name is among them, or it is not defined.
                 if (types.contains("\nMSG: " + type + "\n")) definition = new Definition(type, types);
                 else why = "the log has no definition of " + type + "; onbeat.load (file, 'types', FOLDER) takes .msg files";
