@@ -10,12 +10,38 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
+/// Returns what a file is that is not a log, by its first bytes, to follow a sentence.
+pub(super) fn hint_of(first: &[u8]) -> &'static str {
+    /// Beginnings, and what has them.
+    const KNOWN: [(&[u8], &str); 7] = [
+        (b"\x1f\x8b", "; it is compressed by gzip: unpack it with gunzip"),
+        (b"BZh", "; it is compressed by bzip2: unpack it with bunzip2"),
+        (b"\xfd7zXZ", "; it is compressed by xz: unpack it with unxz"),
+        (b"PK\x03\x04", "; it is a ZIP archive: unpack it with unzip"),
+        (b"\x89MCAP0\n", "; it is an MCAP file whose line ends were changed: copy it as binary"),
+        (
+            b"#ROSBAG",
+            "; it is a bag of ROS 1 before version 2.0: `rosbag filter IN OUT True` updates it",
+        ),
+        (b"rosbag2_", "; it is the metadata of a bag of ROS 2: give its folder"),
+    ];
+    if first.is_empty() {
+        return "; it is empty";
+    }
+    KNOWN.iter().find(|(begin, _)| first.starts_with(begin)).map_or("", |(_, hint)| hint)
+}
+
 /// Why the records of a log end before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LogDefect {
-    /// Not an MCAP file.
-    #[error("it does not begin as a log: a log is an MCAP file, a log of LCM, or a bag of ROS")]
-    NotMcap,
+    /// Not a log.
+    #[error(
+        "it does not begin as a log: a log is an MCAP file, a log of LCM, or a bag of ROS{hint}"
+    )]
+    NotMcap {
+        /// What it is instead, and what to do, to follow the sentence; empty if unknown.
+        hint: &'static str,
+    },
     /// The file ends within a record.
     #[error("the file ends within the record at byte {at}")]
     Cut {
@@ -85,15 +111,13 @@ pub enum LogDefect {
         /// The one that was written there.
         stated: u32,
     },
-    /// Bytes that are no record of their format.
-    #[error("bytes {at} to {end} are no {what}")]
+    /// Bytes of a log of LCM that are not an event.
+    #[error("bytes {at} to {end} are not an event of LCM")]
     Strange {
         /// Offset of the first one.
         at: u64,
         /// Offset behind the last one.
         end: u64,
-        /// What was expected.
-        what: &'static str,
     },
     /// The database of a bag of ROS 2 is not one.
     #[error("SQLite says: {0}")]

@@ -266,12 +266,12 @@ impl LcmEvents {
             if let Some(place) = window[..here].windows(LCM.len()).position(|it| it == LCM) {
                 self.at = begin + place as u64;
                 self.source.seek(SeekFrom::Start(self.at))?;
-                return Ok(LogDefect::Strange { at, end: self.at, what: "event of LCM" });
+                return Ok(LogDefect::Strange { at, end: self.at });
             }
             begin += (here - LCM.len() + 1) as u64;
         }
         self.is_over = true;
-        Ok(LogDefect::Strange { at, end: self.bytes, what: "event of LCM" })
+        Ok(LogDefect::Strange { at, end: self.bytes })
     }
 
     fn channel(&mut self, name: &str) -> Result<Arc<LogRecordChannel>, LogDefect> {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use super::log_defect::{LogDefect, MOST_CHANNELS, printable};
+use super::log_defect::{LogDefect, MOST_CHANNELS, hint_of, printable};
 
 /// First and last bytes of a file.
 const MAGIC: [u8; 8] = *b"\x89MCAP0\r\n";
@@ -218,9 +218,12 @@ impl<R: Read + Seek> LogMessages<R> {
 
     fn next_message(&mut self) -> Result<Option<LogMessage>, LogDefect> {
         if self.state == ReadState::Begin {
-            if self.bytes_of_file(MAGIC.len() as u64, 0).ok().as_deref() != Some(&MAGIC[..]) {
-                return Err(LogDefect::NotMcap);
+            let mut first = Vec::new();
+            self.source.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;
+            if first != MAGIC {
+                return Err(LogDefect::NotMcap { hint: hint_of(&first) });
             }
+            self.at = MAGIC.len() as u64;
             self.state = ReadState::Data;
         }
         loop {

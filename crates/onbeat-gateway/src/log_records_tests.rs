@@ -55,6 +55,20 @@ fn a_complete_file_has_its_messages_in_chunks_and_outside() {
     }
 }
 
+#[test]
+fn a_file_that_is_not_a_log_is_named_by_its_first_bytes() {
+    for (first, wanted) in [
+        (&b""[..], "; it is empty"),
+        (b"\x1f\x8b\x08\0\0\0\0\0\0", ": unpack it with gunzip"),
+        (b"\x89MCAP0\n\x01", ": copy it as binary"),
+        (b"rosbag2_bagfile_information:\n", ": give its folder"),
+        (b"time,value\n", "or a bag of ROS"),
+    ] {
+        let why = check_log(first, MOST).defect.unwrap().to_string();
+        assert!(why.starts_with("it does not begin as a log") && why.ends_with(wanted), "{why}");
+    }
+}
+
 /// The kind of a record decides what it is; one that does not belong there is passed over, and said, with and without statistics.
 #[test]
 fn a_message_whose_kind_is_damaged_is_missed() {
