@@ -201,7 +201,17 @@ impl<'t> IdlParser<'t, '_> {
             self.words.at = begin;
         }
         while self.words.peek() != ";" && !self.words.are_over() {
-            value.push_str(self.words.next());
+            let word = self.words.next();
+            match word.strip_prefix('"') {
+                // Texts one behind the other are one text.
+                Some(more) if value.ends_with('"') => {
+                    value.pop();
+                    value.push_str(more);
+                }
+                // `L` begins a wide text or letter.
+                _ if word == "L" && self.words.peek().starts_with(['"', '\'']) => {}
+                _ => value.push_str(word),
+            }
         }
         self.expect(";", "has no ; after a constant")?;
         let full = self.full(name);
@@ -215,6 +225,8 @@ impl<'t> IdlParser<'t, '_> {
             let value = match value.as_str() {
                 "TRUE" => "true".to_owned(),
                 "FALSE" => "false".to_owned(),
+                // The field of this type is a number.
+                _ if kind == "char" => letter(&value).map_or(value, |code| code.to_string()),
                 _ => value,
             };
             let line = format!("{kind} {}={value}\n", name.to_ascii_uppercase());
@@ -459,6 +471,25 @@ impl<'t> IdlParser<'t, '_> {
     }
 }
 
+/// The code of a letter in quotation marks (OMG IDL 4.2, 7.2.6.2).
+fn letter(quoted: &str) -> Option<u8> {
+    /// Letters behind a backslash, and what they stand for.
+    const ESCAPED: [(u8, u8); 7] =
+        [(b'n', 10), (b't', 9), (b'v', 11), (b'b', 8), (b'r', 13), (b'f', 12), (b'a', 7)];
+    let inner = quoted.strip_prefix('\'')?.strip_suffix('\'')?;
+    let digits = |from: usize, base| u8::from_str_radix(inner.get(from..)?, base).ok();
+    match inner.as_bytes() {
+        [one] => Some(*one),
+        [b'\\', b'x', ..] => digits(2, 16),
+        [b'\\', b'0'..=b'7', ..] => digits(1, 8),
+        [b'\\', one] => {
+            let known = ESCAPED.iter().find(|(name, _)| name == one);
+            Some(known.map_or(*one, |(_, code)| *code))
+        }
+        _ => None,
+    }
+}
+
 /// The full name of what these modules contain.
 fn full_within(modules: &[&str], parts: &[&str]) -> String {
     let mut packages: Vec<&str> = modules.iter().chain(parts).copied().collect();
@@ -513,6 +544,8 @@ module nav { module msg {
     module Pose_Constants {
       @verbatim (language="comment", text="a (strange); \"comment\"")
       const octet KIND = 3;
+      const char LETTER = 'A'; const char QUOTE = '\''; const char LAST = '\x7a';
+      const wstring NOTE = L"a \"" "b";
     };
     @verbatim (language="comment", text=
       "Two lines;" "\n" "of it }")
@@ -532,7 +565,8 @@ module nav { module msg {
 module std_msgs { module msg { struct Header { string frame_id; }; }; };
 "#;
         let wanted = "std_msgs/Header header\nfloat64[36] covariance\nuint8[] data\nstring<=8[<=10] names\n\
-                      string<=20 text\nuint64 stamp\nbool on\nnav/Inner inner\nnav/Inner[<=3] few\nbyte KIND=3\n";
+                      string<=20 text\nuint64 stamp\nbool on\nnav/Inner inner\nnav/Inner[<=3] few\nbyte KIND=3\n\
+                      char LETTER=65\nchar QUOTE=39\nchar LAST=122\nwstring NOTE=\"a \\\"b\"\n";
         let text = text_of(idl, "nav/msg/Pose");
         assert!(text.starts_with(wanted), "{text}");
         assert!(text.contains("MSG: nav/Inner\nfloat32 x\nfloat32[6] y\n"), "{text}");
