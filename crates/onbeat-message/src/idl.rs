@@ -2,7 +2,7 @@
 //! Fast DDS examples use. OMG IDL 4.2, <https://www.omg.org/spec/IDL/4.2/>.
 //!
 //! A struct becomes a definition in the `.msg` language. Modules, structs, typedefs, arrays, sequences, bounded texts,
-//! constants, enums (32 bits in CDR, fewer by `@bit_bound`) and annotations are read; a type with anything else (`wchar`,
+//! constants, enums and bitmasks (32 bits in CDR, others by `@bit_bound`) and annotations are read; a type with anything else (`wchar`,
 //! unions, maps, sequences of sequences, inheritance, `@optional`, `@mutable`) cannot be used, and says so when it is.
 
 use std::collections::BTreeMap;
@@ -109,8 +109,8 @@ impl<'t> IdlParser<'t, '_> {
                 }
                 Ok(())
             }
-            "enum" => self.enumeration(&annotations),
-            "union" | "bitmask" | "bitset" | "interface" | "valuetype" | "exception" | "native" => {
+            "enum" | "bitmask" => self.enumeration(&annotations),
+            "union" | "bitset" | "interface" | "valuetype" | "exception" | "native" => {
                 let name = self.name()?;
                 self.skip_block();
                 self.cannot_use(name, "is neither a struct nor an enum");
@@ -238,12 +238,13 @@ impl<'t> IdlParser<'t, '_> {
     fn enumeration(&mut self, annotations: &[String]) -> Result<(), &'static str> {
         let name = self.name()?;
         self.skip_block();
-        // DDS-XTypes 1.3, 7.3.1.2.1.9.
+        // DDS-XTypes 1.3, 7.3.1.2.1.2 and 7.3.1.2.1.9.
         let bound = annotations.iter().find_map(|it| it.strip_prefix("bit_bound"));
         let bits = bound.map(|it| it.chars().filter(char::is_ascii_digit).collect::<String>());
         let kind = match bits.and_then(|it| it.parse::<u32>().ok()) {
             Some(0..=8) => "uint8",
             Some(9..=16) => "uint16",
+            Some(33..=64) => "uint64",
             _ => "uint32",
         };
         let full = self.full(name);
@@ -609,11 +610,15 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
     #[test]
     fn annotations_that_change_the_encoding_are_heeded() {
         let idl = "@bit_bound(8) enum Mode { OFF, ON };\n@bit_bound(value=16) enum Kind { A };\n\
-                   struct State { Mode mode; @optional(FALSE) Kind kind; };\n\
+                   bitmask Flags { @position(0) LOW, @position(31) HIGH }; @bit_bound(64) bitmask Wide { A };\n\
+                   struct State { Mode mode; @optional(FALSE) Kind kind; Flags flags; Wide wide; };\n\
                    struct Maybe { long a; @optional long b; };\n@mutable struct Free { long a; };\n\
                    @extensibility(MUTABLE) struct Freer { long a; };\n\
                    @verbatim(language=\"comment\", text=\"mutable\") @appendable struct Plain { long a; };";
-        assert_eq!(text_of(idl, "idl/msg/State"), "uint8 mode\nuint16 kind\n");
+        assert_eq!(
+            text_of(idl, "idl/msg/State"),
+            "uint8 mode\nuint16 kind\nuint32 flags\nuint64 wide\n"
+        );
         assert_eq!(text_of(idl, "idl/msg/Plain"), "int32 a\n");
         let mut types = IdlTypes::default();
         types.add("a.idl", idl).unwrap();

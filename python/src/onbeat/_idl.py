@@ -104,14 +104,18 @@ class _Parser:
                 kind, shape = self._kind()
                 name = self._next()
                 self._names[self._full(name)] = (kind, self._dimensions() + shape)
-            case "enum":
+            case "enum" | "bitmask":
                 name = self._next()
-                # DDS-XTypes 1.3, 7.3.1.2.1.9.
+                # DDS-XTypes 1.3, 7.3.1.2.1.2 and 7.3.1.2.1.9.
                 bound = [re.sub(r"\D", "", it) for it in annotations if it.startswith("bit_bound")]
                 bits = int("".join(bound) or 32)
-                self._names[self._full(name)] = ("uint8" if bits <= 8 else "uint16" if bits <= 16 else "uint32", [])
+                wide = next((wide for wide in (8, 16, 32) if bits <= wide), 64)
+                self._names[self._full(name)] = (f"uint{wide}", [])
                 self._expect("{")
                 self._enumerators()
+            case "union" | "bitset" | "interface" | "valuetype" | "exception" | "native":
+                # Types without it can be read.
+                self._skip_block()
             case "const":
                 self._kind()
                 name = self._next()
@@ -124,6 +128,12 @@ class _Parser:
                 raise TypeMismatch(f"`{word}` of the IDL is not read; structures, enumerations, constants and typedefs are")
         if self._peek() == ";":
             self._next()
+
+    def _skip_block(self) -> None:
+        depth = 0
+        while self._peek() and not (depth == 0 and self._peek() == ";"):
+            word = self._next()
+            depth += (word == "{") - (word == "}")
 
     def _enumerators(self) -> None:
         number = 0
