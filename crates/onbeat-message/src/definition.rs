@@ -254,6 +254,9 @@ fn split_comment(line: &str) -> (&str, Option<&str>) {
 }
 
 fn declaration(code: &str, of: &str) -> Result<Declared, &'static str> {
+    if code == "---" {
+        return Err("divides a service or an action; write each of its parts as a message");
+    }
     let (word, rest) = code.split_once(char::is_whitespace).ok_or("has no name after its type")?;
     let rest = rest.trim();
     let name_end = rest.find(|letter: char| letter.is_whitespace() || letter == '=');
@@ -394,6 +397,7 @@ mod tests {
             "float64 x\nfloat64 x",
             "int8 low=3",
             "a-b/C c",
+            "int64 a\n---\nint64 b",
         ] {
             let why = Definition::parse("demo/Test", wrong).unwrap_err().to_string();
             assert!(why.starts_with("demo/msg/Test, line "), "{why}");

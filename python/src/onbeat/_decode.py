@@ -50,7 +50,7 @@ def definitions(types: list[str | PathLike] | str | PathLike | None) -> dict[str
         for file in files:
             folder = file.parent.parent if file.parent.name == "msg" else file.parent
             try:
-                found[f"{folder.name}/msg/{file.stem}"] = file.read_text(encoding="utf-8", errors="replace")
+                found[f"{folder.name}/msg/{file.stem}"] = file.read_text(encoding="utf-8-sig", errors="replace")
             except OSError as why:
                 raise LogError(f"cannot read {file}: {why.strerror}") from None
     return found

@@ -12,7 +12,7 @@ pub(crate) enum MessageFailure {
     #[error("{type_name} has no field \"{field}\"; it has {fields}")]
     NoField { type_name: String, field: String, fields: String },
     #[error(
-        "{path} is not named after a type; name it PACKAGE/msg/Name.msg, as the definitions of ROS 2 are"
+        "{path} is not a definition of a message: PACKAGE/msg/Name.msg of ROS 2, or a file that ends in .lcm or .idl"
     )]
     FileName { path: PathBuf },
     #[error("{path} is not a definition of LCM, whose files end in .lcm; without one, CDR is sent")]

@@ -53,7 +53,9 @@ fn is_lcm(path: &Path) -> bool {
 
 fn definition(path: &Path) -> Result<String, Failure> {
     let text = foreign::text(path, foreign::MOST_BYTES_BY_HAND);
-    Ok(text.map_err(Common::file("read", path))?)
+    let text = text.map_err(Common::file("read", path))?;
+    // Editors of Windows begin a text with a byte order mark.
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.

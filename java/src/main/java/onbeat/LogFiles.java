@@ -84,7 +84,8 @@ final class LogFiles {
                 Path in = file.toAbsolutePath().getParent();
                 Path owner = in != null && in.endsWith("msg") ? in.getParent() : in;
                 String name = file.getFileName().toString().replaceAll("\\.msg$", "");
-                String text = new String(Files.readAllBytes(file), StandardCharsets.UTF_8);
+                // Editors of Windows begin a text with a byte order mark.
+                String text = new String(Files.readAllBytes(file), StandardCharsets.UTF_8).replace("\ufeff", "");
                 all.append("===\nMSG: ").append(owner == null ? "" : owner.getFileName()).append("/msg/").append(name);
                 all.append('\n').append(text).append('\n');
             }
