@@ -208,6 +208,18 @@ pub enum LogDefect {
         /// Number of those that were read.
         read: u64,
     },
+    /// A chunk of a bag of ROS 1 has fewer messages than its index states.
+    #[error(
+        "the index at byte {at} states {stated} messages of a connection in its chunk, and {read} were found"
+    )]
+    Index {
+        /// Offset of the index.
+        at: u64,
+        /// Stated number.
+        stated: u32,
+        /// Number of those that were read.
+        read: u32,
+    },
     /// A file states another number of messages than it has.
     #[error("its statistics state {stated} messages, and {read} were found")]
     Stated {
@@ -315,6 +327,7 @@ impl LogDefect {
                 | Self::Record { .. }
                 | Self::Kind { .. }
                 | Self::Conflict { .. }
+                | Self::Index { .. }
                 | Self::Unknown { .. }
                 | Self::NoTopic { .. }
                 | Self::Rows { .. }

@@ -319,6 +319,8 @@ pub(super) struct RosbagRecords {
     waiting: VecDeque<LogMessage>,
     /// Connections that messages have and the bag does not define; each is said once.
     undefined: HashSet<u32>,
+    /// Messages of each connection in the last chunk, which the index behind it counts, too; `None` if it is damaged.
+    found: Option<HashMap<u32, u32>>,
     /// Where the last record outside of chunks begins, and whether it was read to its end: another one follows it.
     begun: u64,
     is_whole: bool,
@@ -341,6 +343,7 @@ impl RosbagRecords {
             channels: HashMap::new(),
             waiting: VecDeque::new(),
             undefined: HashSet::new(),
+            found: None,
             begun: at,
             is_whole: true,
             is_over: false,
@@ -350,6 +353,7 @@ impl RosbagRecords {
     /// Goes on after a defect; returns false where no record follows.
     fn resume(&mut self) -> bool {
         if !self.is_whole {
+            self.found = None;
             match self.next_record() {
                 Ok(Some(at)) if self.source.seek(SeekFrom::Start(at)).is_ok() => {
                     self.at = at;
@@ -442,16 +446,23 @@ impl RosbagRecords {
             let header = rosbag_header(&header).ok_or(LogDefect::Record { at })?;
             match header.get("op").and_then(|op| op.first()) {
                 Some(5) => {
+                    self.found = None;
                     let records = self.unpacked(at, &header, content)?;
+                    self.found = Some(HashMap::new());
                     let (mut rest, mut failed) = (Fields(&records), None);
                     while !rest.0.is_empty() {
                         let Some((header, content)) = rosbag_record(&mut rest) else {
                             failed = Some(LogDefect::Record { at });
                             break;
                         };
-                        failed = failed.or(self.take(at, &header, content).err());
+                        let taken = match header.get("op").map(Vec::as_slice) {
+                            Some([2 | 7]) => self.take(at, &header, content),
+                            op => Err(strange_kind(at, op)),
+                        };
+                        failed = failed.or(taken.err());
                     }
                     if let Some(why) = failed {
+                        self.found = None;
                         return Err(why);
                     }
                 }
@@ -533,6 +544,9 @@ impl RosbagRecords {
                 let time = header.get("time").map_or(&[][..], Vec::as_slice);
                 let mut time = Fields(time);
                 let (seconds, ns) = time.word().zip(time.word()).ok_or(LogDefect::Record { at })?;
+                if let Some(found) = &mut self.found {
+                    *found.entry(id).or_default() += 1;
+                }
                 let Some(channel) = self.channels.get(&id).cloned() else {
                     let unknown = LogDefect::Unknown { what: "connection", id: id as u16, at };
                     return if self.undefined.insert(id) { Err(unknown) } else { Ok(()) };
@@ -540,7 +554,17 @@ impl RosbagRecords {
                 let log_time = u64::from(seconds) * 1_000_000_000 + u64::from(ns);
                 self.waiting.push_back(LogMessage::bare(channel, log_time, content));
             }
-            _ => {}
+            // Indexes have this field, and no other records have it.
+            Some(6) if header.contains_key("ver") => {}
+            Some(4) if header.contains_key("ver") => {
+                let (id, stated) =
+                    number("conn").zip(number("count")).ok_or(LogDefect::Record { at })?;
+                let read = self.found.as_ref().map(|it| it.get(&id).copied().unwrap_or(0));
+                if let Some(read) = read.filter(|read| *read < stated) {
+                    return Err(LogDefect::Index { at, stated, read });
+                }
+            }
+            _ => return Err(strange_kind(at, header.get("op").map(Vec::as_slice))),
         }
         Ok(())
     }
@@ -558,6 +582,11 @@ impl Iterator for RosbagRecords {
         self.is_over = next.is_none();
         next
     }
+}
+
+/// A record of a bag that may have been another one before it was damaged.
+fn strange_kind(at: u64, op: Option<&[u8]>) -> LogDefect {
+    LogDefect::Kind { at, kind: op.and_then(|op| op.first()).copied().unwrap_or(0) }
 }
 
 /// Returns whether bytes begin as a record, of which this many are left in the file.
@@ -658,6 +687,32 @@ mod tests {
             assert_eq!((content.messages, content.damage.len()), (messages, damage));
             assert_eq!(content.cut.is_empty(), !is_cut, "{}", content.cut);
             assert_eq!(content.in_order().unwrap().count() as u64, messages);
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_bag_that_has_become_another_record_is_missed() {
+        let time = b"time=\x01\0\0\0\0\0\0\0";
+        let message = record(&[b"op=\x02", b"conn=\0\0\0\0", time], &[1]);
+        let of = |conn: &[u8]| record(&[b"op=\x07", conn, b"topic=/map"], &fields(&[b"type=a/B"]));
+        let connections = [of(b"conn=\0\0\0\0"), of(b"conn=\x01\0\0\0")].concat();
+        let head: [&[u8]; 4] =
+            [b"op=\x04", b"ver=\x01\0\0\0", b"conn=\0\0\0\0", b"count=\x02\0\0\0"];
+        let index = record(&head, &[0; 24]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map.bag");
+        for (second, wanted) in [
+            (message.clone(), (2, 0)),
+            (record(&[b"op=\x06", b"conn=\0\0\0\0", time], &[1]), (1, 1)),
+            (record(&[b"op=\x02", b"cony=\0\0\0\0", time], &[1]), (1, 1)),
+            (record(&[b"op=\x02", b"conn=\x01\0\0\0", time], &[1]), (2, 1)),
+        ] {
+            let inside = [message.clone(), second].concat();
+            let chunk = record(&[b"op=\x05", b"compression=none", b"size=\0\0\0\0"], &inside);
+            std::fs::write(&path, [ROSBAG, &connections, &chunk, &index].concat()).unwrap();
+            let content = LogContent::from_file(&path, 1 << 20).unwrap();
+            let damage = &content.damage;
+            assert_eq!((content.messages, damage.len()), wanted, "{damage:?}");
         }
     }
 

@@ -368,8 +368,10 @@ class _Rosbag:
         self._data, self._log = data, _Collected(path, wanted, skips)
         self._connections: dict[int, RawChannel] = {}
         self._chunks, self._stated = 0, None
-        #: Of the last chunk that was passed over: its messages are counted by the index behind it.
-        self._is_lost = False
+        #: Whether the index is where the head of a closed bag says.
+        self._is_closed = False
+        #: Messages of each connection in the last chunk: the index behind it counts them, too.
+        self._found: dict[int, int] = {}
 
     def read(self) -> RawLog:
         at, log = len(ROSBAG), self._log.log
@@ -381,9 +383,10 @@ class _Rosbag:
                 at = end
             except _Short as why:
                 log.is_complete = False
+                self._found = {}
                 after = self._next(at)
-                if after == len(self._data):
-                    log.cut = f"{why}: its writer was killed, or it was not copied whole"
+                if after == len(self._data) or not self._is_closed:
+                    log.cut = log.cut or f"{why}: its writer was killed, or it was not copied whole"
                 else:
                     self._log.damaged(str(why))
                 at = after
@@ -409,20 +412,33 @@ class _Rosbag:
         match fields.get("op", b"")[:1]:
             case b"\x03":
                 self._stated = int.from_bytes(fields.get("chunk_count", b""), "little")
+                self._is_closed = 0 < int.from_bytes(fields.get("index_pos", b""), "little") < len(self._data)
             case b"\x05":
                 self._chunks += 1
-                self._is_lost = False
+                self._found = {}
                 chunk, place = self._unpacked(fields, begin, end, at), 0
-                while place < len(chunk):
-                    inner, content, after = _rosbag_record(chunk, place)
-                    self._record(inner, chunk[content:after].tobytes())
-                    place = after
-            case b"\x04" if self._is_lost:
-                id_, count = int.from_bytes(fields.get("conn", b""), "little"), int.from_bytes(fields.get("count", b""), "little")
-                topic = self._connections[id_].topic if id_ in self._connections else f"(connection {id_})"
-                self._log.log.damaged[topic] = self._log.log.damaged.get(topic, 0) + count
-            case b"\x07" | b"\x02":
-                self._record(fields, self._data[begin:end].tobytes())
+                try:
+                    while place < len(chunk):
+                        inner, content, after = _rosbag_record(chunk, place)
+                        self._record(inner, chunk[content:after].tobytes(), at)
+                        place = after
+                except _Short as why:
+                    self._log.damaged(f"in the chunk at byte {at}, {why}")
+            case b"\x04" if "ver" in fields:
+                self._compare(fields)
+            case b"\x06" if "ver" in fields:
+                pass
+            case _:
+                self._record(fields, self._data[begin:end].tobytes(), at)
+
+    def _compare(self, index: dict[str, bytes]) -> None:
+        id_, count = int.from_bytes(index.get("conn", b""), "little"), int.from_bytes(index.get("count", b""), "little")
+        missing = count - self._found.get(id_, 0)
+        if missing > 0:
+            topic = self._connections[id_].topic if id_ in self._connections else f"(connection {id_})"
+            if not self._log.log.damage:
+                self._log.damaged(f"{missing} of {count} messages of {topic} in a chunk are missing")
+            self._log.log.damaged[topic] = self._log.log.damaged.get(topic, 0) + missing
 
     def _unpacked(self, fields: dict[str, bytes], begin: int, end: int, at: int) -> np.ndarray:
         size, how = int.from_bytes(fields.get("size", b""), "little"), fields.get("compression", b"")
@@ -444,15 +460,15 @@ class _Rosbag:
                 raise LogError(f"{self._log.log.path}: the compression {how[:32]!r} is not read; none, bz2 and lz4 are")
         except (OSError, RuntimeError, EOFError) as why:
             self._log.damaged(f"the chunk at byte {at} cannot be decompressed: {why}")
-            self._is_lost = True
             return np.empty(0, "u1")
         if len(whole) != size:
             self._log.damaged(f"the chunk at byte {at} has {len(whole)} bytes, and claims {size}")
         return np.frombuffer(whole, "u1")
 
-    def _record(self, fields: dict[str, bytes], content: bytes) -> None:
-        id_ = int.from_bytes(fields.get("conn", b""), "little")
-        if fields.get("op") == b"\x07":
+    def _record(self, fields: dict[str, bytes], content: bytes, at: int) -> None:
+        conn, time = fields.get("conn", b""), fields.get("time", b"")
+        id_ = int.from_bytes(conn, "little")
+        if fields.get("op") == b"\x07" and len(conn) == 4:
             about = _fields(content)
             topic = fields.get("topic", b"").decode(errors="replace")
             name = about.get("type", b"").decode(errors="replace")
@@ -462,12 +478,15 @@ class _Rosbag:
             if of.why:
                 # Its definition was damaged, and is repeated at the end.
                 self._log.define(of, topic, "ros1", schema, texts)
-        elif fields.get("op") == b"\x02":
-            seconds, ns = struct.unpack("<II", fields.get("time", b"").ljust(8, b"\0")[:8])
+        elif fields.get("op") == b"\x02" and len(conn) == 4 and len(time) == 8:
+            seconds, ns = struct.unpack("<II", time)
+            self._found[id_] = self._found.get(id_, 0) + 1
             make = lambda: RawChannel(f"(connection {id_})", "", Schema("", "", b""), {}, "the bag does not define it")  # noqa: E731
             of = self._connections.get(id_) or self._log.channel(id_, make)
             if of.is_wanted or of.why:
                 of.add(seconds * 1_000_000_000 + ns, len(of.payloads) & 0xFFFFFFFF, content)
+        else:
+            self._log.damaged(f"the record at byte {at}, or one in that chunk, is not one of a bag")
 
 
 def rosbag(path: Path, data: np.ndarray, wanted: set[str] | None, skips: bool) -> RawLog:
