@@ -7,7 +7,8 @@
 //! A chunk whose checksum is wrong, and a record that contradicts the file, are damage; [`LogMessages::resume`]
 //! reads on from the next sound record.
 //!
-//! Absent on purpose: writing, and indexes, which repeat what the records say.
+//! Absent on purpose: writing, and indexes, which repeat what the records say. The definitions behind the messages are read
+//! where those before them are damaged.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
@@ -35,6 +36,8 @@ const DATA_END: u8 = 15;
 const RECORD_HEAD: usize = 9;
 const CHUNK_HEAD: u64 = 40;
 const MESSAGE_HEAD: usize = 22;
+/// Bytes of the last record's content.
+const FOOTER_BYTES: usize = 20;
 /// Bytes of a message index before its entries, and of each of them.
 const INDEX_HEAD: u64 = 6;
 const INDEX_ENTRY: u64 = 16;
@@ -113,6 +116,8 @@ pub(super) struct LogMessages<R> {
     misplaced: HashSet<u8>,
     /// Channels that messages have and the file does not define; each is said once.
     undefined: HashSet<u16>,
+    /// Whether the definitions behind the messages were looked for.
+    has_repeated: bool,
     /// Whether the last defect was a record of the open chunk, behind which the chunk goes on.
     is_passed_over: bool,
 }
@@ -212,6 +217,7 @@ impl<R: Read + Seek> LogMessages<R> {
             others: 0,
             misplaced: HashSet::new(),
             undefined: HashSet::new(),
+            has_repeated: false,
             is_passed_over: false,
         }
     }
@@ -302,7 +308,7 @@ impl<R: Read + Seek> LogMessages<R> {
                 }
                 self.state = ReadState::Ended;
                 if let Some((stated, read)) = self.stated.zip(self.found)
-                    && stated > read
+                    && stated != read
                 {
                     return Err(LogDefect::Stated { stated, read });
                 }
@@ -520,6 +526,10 @@ impl<R: Read + Seek> LogMessages<R> {
                 }
             }
             MESSAGE => {
+                let id = Fields(&content).short();
+                if id.is_some_and(|id| !self.channels.contains_key(&id)) {
+                    self.take_repeated()?;
+                }
                 let message = match self.message(at, content) {
                     // Said at the first one.
                     Err(LogDefect::Unknown { id, .. }) if !self.undefined.insert(id) => {
@@ -533,6 +543,50 @@ impl<R: Read + Seek> LogMessages<R> {
             _ => {}
         }
         Ok(None)
+    }
+
+    /// Takes the definitions that the file repeats behind its messages: the chunk that had them may be damaged.
+    fn take_repeated(&mut self) -> Result<(), LogDefect> {
+        if std::mem::replace(&mut self.has_repeated, true) {
+            return Ok(());
+        }
+        let back = self.at;
+        // What is damaged there, too, stays undefined, and is said.
+        let _ = self.read_summary();
+        self.at = back;
+        self.source.seek(SeekFrom::Start(back))?;
+        Ok(())
+    }
+
+    fn read_summary(&mut self) -> Result<(), LogDefect> {
+        let end = (RECORD_HEAD + FOOTER_BYTES + MAGIC.len()) as u64;
+        let footer = self.file_bytes.saturating_sub(end);
+        self.source.seek(SeekFrom::Start(footer))?;
+        let last = self.bytes_of_file(end, footer)?;
+        let begin = Fields(&last[RECORD_HEAD..]).long().unwrap_or(0);
+        let is_footer = kind_and_length(&last) == Some((FOOTER, FOOTER_BYTES as u64));
+        if !is_footer || begin < MAGIC.len() as u64 {
+            return Ok(());
+        }
+        self.source.seek(SeekFrom::Start(begin))?;
+        self.at = begin;
+        while self.at < footer {
+            let at = self.at;
+            let head = self.bytes_of_file(RECORD_HEAD as u64, at)?;
+            let (kind, bytes) = kind_and_length(&head).ok_or(LogDefect::Cut { at })?;
+            if bytes > footer.saturating_sub(self.at) {
+                return Err(LogDefect::Record { at });
+            }
+            if matches!(kind, SCHEMA | CHANNEL) {
+                self.check_length(at, bytes)?;
+                let content = self.bytes_of_file(bytes, at)?;
+                // One that contradicts another hides no third.
+                let _ = self.take(at, kind, content);
+            } else {
+                self.skip(bytes)?;
+            }
+        }
+        Ok(())
     }
 
     fn count_definition(&mut self, bytes: usize) -> Result<(), LogDefect> {

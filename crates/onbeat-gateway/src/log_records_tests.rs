@@ -83,6 +83,8 @@ fn a_message_whose_kind_is_damaged_is_missed() {
     assert!(of(2, message(b"two")).defect.is_none());
     let why = of(3, message(b"two")).defect.unwrap().to_string();
     assert_eq!(why, "its statistics state 3 messages, and 2 were found");
+    let why = of(1, message(b"two")).defect.unwrap().to_string();
+    assert_eq!(why, "its statistics state 1 messages, and 2 were found");
     // One of a later version, a header, a message index and the index of a chunk.
     for kind in [strange[0], HEADER, MESSAGE_INDEX, 8] {
         strange[0] = kind;
@@ -139,6 +141,18 @@ fn messages_of_a_channel_without_definition_do_not_hide_the_others() {
     let one = chunk(inside.len() as u64, "lz4", &lz4_of(&inside));
     let log = file(&[vec![channel()], vec![one; 200]].concat());
     assert_eq!(all_of(&log), (400, 1));
+}
+
+#[test]
+fn a_damaged_chunk_does_not_take_its_definitions_with_it() {
+    let inside = message(b"two");
+    let chunks = [chunk(9, "lz4", b"nonsense"), chunk(inside.len() as u64, "", &inside)];
+    let data = [chunks.concat(), record(DATA_END, &[0; 4])].concat();
+    let summary = (MAGIC.len() + data.len()) as u64;
+    let footer = record(FOOTER, &[&summary.to_le_bytes()[..], &[0; 12]].concat());
+    let of = |repeated: Vec<u8>| all_of(&[&MAGIC[..], &data, &repeated, &footer, &MAGIC].concat());
+    assert_eq!(of(Vec::new()), (0, 2));
+    assert_eq!(of(channel()), (1, 1));
 }
 
 #[test]

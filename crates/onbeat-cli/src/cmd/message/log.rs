@@ -112,7 +112,7 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
     Ok(ExitVerdict::Pass)
 }
 
-/// Says where a log ends early or is damaged.
+/// Says why a log is not complete, and where it is damaged.
 fn say_defects(log: &Path, of: &Value) {
     let log = log.display();
     let damage = of["damage"].as_array().map_or(&[][..], Vec::as_slice);
@@ -125,7 +125,7 @@ fn say_defects(log: &Path, of: &Value) {
     }
     match of["cut"].as_str() {
         None | Some("") => {}
-        Some(why) => advise(Tone::Careful, &format!("{log} ends early: {why}")),
+        Some(why) => advise(Tone::Careful, &format!("{log}: {why}")),
     }
 }
 
