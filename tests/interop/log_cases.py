@@ -243,6 +243,11 @@ def damaged():
     log = opened(path, {"/f": 199}, damaged="skip")
     assert log.account["/f"]["damaged"] == 1 and 99.0 not in log["/f"]["data"]
     assert len(gateway("list", path)["damage"]) == 1
+    # The chunk that defines the channel, which the file defines again behind its messages.
+    path = ros2("first", "/f", [float64(n) for n in range(200)], chunk_size=1, compression=CompressionType.NONE)
+    path.write_bytes(path.read_bytes().replace(b"float64 data", b"float64 date", 1))
+    log = opened(path, {"/f": 199}, damaged="skip")
+    assert log["/f"]["data"].tolist() == [n / 2 for n in range(1, 200)] and log.account["/f"]["damaged"] == 1
     # Without chunks, or with those that have no checksum, there is one of all.
     for name, how in (("plain", {"use_chunking": False}), ("unchecked", {"enable_crcs": False, "compression": CompressionType.NONE})):
         path = ros2(f"changed_{name}", "/f", [float64(n) for n in range(20)], enable_data_crcs=True, **how)

@@ -36,6 +36,8 @@ class McapReader:
         self._path, self._data, self._wanted, self._skips = path, data, wanted, skips
         self._schemas: dict[int, Schema] = {}
         self._channels: dict[int, RawChannel] = {}
+        #: Channels whose definition, or that of whose type, was not found yet: a log repeats them behind the messages.
+        self._undefined: set[int] = set()
         #: Messages read of each channel, wanted or not, and said to be there by what the file has at its end.
         self._read: dict[int, int] = {}
         self._stated: dict[int, int] | None = None
@@ -67,6 +69,8 @@ class McapReader:
             self._log.cut = "the file was not closed: its writer was killed, or it was not copied whole"
         self._log.is_complete = self._log.is_complete and not self._log.cut
         self._compare()
+        for id_ in self._undefined:
+            self._channels[id_].is_wanted = self._wanted is None or self._channels[id_].topic in self._wanted
         self._log.channels = list(self._channels.values())
         return self._log
 
@@ -148,13 +152,16 @@ class McapReader:
         self._read[id_] = self._read.get(id_, 0) + (end - at) // wide
         channel = self._channels.get(id_)
         if channel is None:
-            channel = self._undefined(id_)
+            channel = self._placeholder(id_)
         if channel.is_wanted:
             channel.rows.append(data[at:end].reshape(-1, wide))
         return end
 
-    def _undefined(self, id_: int) -> RawChannel:
-        return self._new(id_, RawChannel(f"(channel {id_})", "", Schema("", "", b""), {}, "the file does not define its channel"))
+    def _placeholder(self, id_: int) -> RawChannel:
+        self._undefined.add(id_)
+        of = self._new(id_, RawChannel(f"(channel {id_})", "", Schema("", "", b""), {}, "the file does not define its channel"))
+        of.is_wanted = True
+        return of
 
     def _new(self, id_: int, channel: RawChannel) -> RawChannel:
         if len(self._channels) >= _MOST_CHANNELS:
@@ -170,14 +177,8 @@ class McapReader:
                 texts = _Texts(content, 2)
                 # A log repeats its definitions behind the messages.
                 self._schemas.setdefault(_u16(content, 0), Schema(texts.text(), texts.text(), texts.bytes()))
-            elif kind == _CHANNEL and _u16(content, 0) not in self._channels:
-                texts = _Texts(content, 4)
-                topic, encoding = texts.text(), texts.text()
-                schema, why = self._schemas.get(_u16(content, 2)), ""
-                if schema is None:
-                    schema = Schema("", "", b"")
-                    why = "the file does not have the definition of its type" if _u16(content, 2) else ""
-                self._new(_u16(content, 0), RawChannel(topic, encoding, schema, texts.pairs(), why))
+            elif kind == _CHANNEL and (_u16(content, 0) not in self._channels or _u16(content, 0) in self._undefined):
+                self._define_channel(content)
             elif kind == _NOTE:
                 texts = _Texts(content, 0)
                 self._log.note(texts.text(), texts.pairs())
@@ -187,6 +188,19 @@ class McapReader:
                 self._check_data(int.from_bytes(content[:4].tobytes(), "little"), content)
         except IndexError as why:
             raise _Damage(f"a record of kind {kind} contradicts its own length: {why}") from None
+
+    def _define_channel(self, content: np.ndarray) -> None:
+        id_, texts = _u16(content, 0), _Texts(content, 4)
+        topic, encoding = texts.text(), texts.text()
+        schema, why = self._schemas.get(_u16(content, 2)), ""
+        self._undefined.discard(id_)
+        if schema is None and _u16(content, 2):
+            why = "the file does not have the definition of its type"
+            self._undefined.add(id_)
+        channel = RawChannel(topic, encoding, schema or Schema("", "", b""), texts.pairs(), why)
+        known = self._channels.pop(id_, None)
+        channel.rows = known.rows if known else []
+        self._new(id_, channel)
 
     def _check_data(self, stated: int, content: np.ndarray) -> None:
         if stated and self._is_unchecked:

@@ -57,6 +57,8 @@ public final class Log {
     private final boolean skips;
     private final Map<Integer, String[]> schemas = new HashMap<>();
     private final Map<Integer, LogChannel> byId = new LinkedHashMap<>();
+    /** Channels whose definition, or that of whose type, was not found yet: a log repeats them behind the messages. */
+    private final Set<Integer> undefined = new HashSet<>();
     private final Map<String, LogChannel> channels = new LinkedHashMap<>();
     private final Map<String, Map<String, String>> accounts = new HashMap<>();
     private final List<String> damage = new ArrayList<>();
@@ -555,6 +557,7 @@ public final class Log {
             read.merge(id, 1L, Long::sum);
             LogChannel channel = byId.get(id);
             if (channel == null) {
+                undefined.add(id);
                 channel = new LogChannel("(channel " + (id - base) + ")", "", "", null, new HashMap<>(), "the file does not define its channel");
                 put(id, channel);
             }
@@ -651,11 +654,15 @@ public final class Log {
         String encoding = text(data);
         Map<String, String> texts = pairs(data);
         // A log repeats its channels behind the messages.
-        if (byId.containsKey(id)) return;
+        LogChannel known = byId.get(id);
+        if (known != null && !undefined.remove(id)) return;
         LogChannel channel = channel(topic, encoding, schema, texts);
         if (schema == null && ofSchema != 0) {
+            undefined.add(id);
             channel = new LogChannel(topic, "", encoding, null, texts, "the file does not have the definition of its type");
         }
+        if (known != null) channel.merge(known);
+        byId.remove(id);
         put(id, channel);
     }
 
