@@ -488,20 +488,23 @@ impl RosbagRecords {
             return Err(LogDefect::TooLong { at, bytes, most });
         }
         let name = header.get("compression").map_or(&b"none"[..], Vec::as_slice);
-        let whole = match name {
+        let mut packed: Box<dyn Read + '_> = match name {
             b"none" => return Ok(content),
-            b"lz4" => {
-                let decoder = lz4::Decoder::new(&content[..]);
-                exactly(&mut decoder.map_err(not_packed(at))?, bytes)
-            }
-            b"bz2" => exactly(&mut bzip2::read::BzDecoder::new(&content[..]), bytes),
+            b"lz4" => Box::new(lz4::Decoder::new(&content[..]).map_err(not_packed(at))?),
+            b"bz2" => Box::new(bzip2::read::BzDecoder::new(&content[..])),
             other => {
                 let name = String::from_utf8_lossy(other);
                 let name = name.chars().take(32).filter(|it| !it.is_control()).collect();
                 return Err(LogDefect::Compression { at, name });
             }
         };
-        whole.map_err(not_packed(at))?.ok_or(LogDefect::Record { at })
+        let whole = exactly(&mut packed, bytes).map_err(not_packed(at))?;
+        let whole = whole.ok_or(LogDefect::Record { at })?;
+        // Their checksum is behind them.
+        match packed.read(&mut [0]).map_err(not_packed(at))? {
+            0 => Ok(whole),
+            _ => Err(LogDefect::Record { at }),
+        }
     }
 
     fn take(
@@ -671,17 +674,26 @@ mod tests {
             &[b"op=\x05", b"compression=bz2", b"size=\x09\0\0\0"],
             b"BZh9 and nothing of it",
         );
+        let mut encoder = lz4::EncoderBuilder::new().build(Vec::new()).unwrap();
+        encoder.write_all(&message(3)).unwrap();
+        let (mut packed, done) = encoder.finish();
+        done.unwrap();
+        // The checksum of what is before it.
+        *packed.last_mut().unwrap() ^= 1;
+        let size = [&b"size="[..], &(message(3).len() as u32).to_le_bytes()].concat();
+        let changed = record(&[b"op=\x05", b"compression=lz4", &size], &packed);
         let bag = [
             ROSBAG.to_vec(),
             record(&[b"op=\x07", b"conn=\0\0\0\0", b"topic=/map"], &about),
             message(1),
             damaged,
+            changed,
             message(2),
         ];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("map.bag");
         let whole = bag.concat();
-        for (end, messages, damage, is_cut) in [(0, 2, 1, false), (1, 1, 1, true)] {
+        for (end, messages, damage, is_cut) in [(0, 2, 2, false), (1, 1, 2, true)] {
             std::fs::write(&path, &whole[..whole.len() - end]).unwrap();
             let content = LogContent::from_file(&path, 1 << 20).unwrap();
             assert_eq!((content.messages, content.damage.len()), (messages, damage));

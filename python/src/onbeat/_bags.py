@@ -279,12 +279,13 @@ class _Sqlite:
             except sqlite3.DatabaseError as error:
                 at = damaged = max(at, 0)
                 row = _row(file, at)
-                if row and row[0] >= at:
+                if row and (row[0] == at or at == 0):
                     # Python has read one ahead.
                     self._take(*row)
                     at = row[0] + 1
                     continue
-                at = _sound_row(file, damaged)
+                # A search can pass over rows that reading one by one finds damaged.
+                at = row[0] if row else _sound_row(file, damaged)
                 if at is None:
                     return cut or f"rows from {damaged} on cannot be read: SQLite says: {error}"
                 why = f"rows {damaged} to {at - 1} of messages cannot be read: SQLite says: {error}"
@@ -457,8 +458,8 @@ class _Rosbag:
 
                 whole = lz4.frame.LZ4FrameDecompressor().decompress(data.tobytes(), max_length=size)
             else:
-                raise LogError(f"{self._log.log.path}: the compression {how[:32]!r} is not read; none, bz2 and lz4 are")
-        except (OSError, RuntimeError, EOFError) as why:
+                raise ValueError(f"its compression {how[:32]!r} is not known; none, bz2 and lz4 are")
+        except (OSError, RuntimeError, EOFError, ValueError) as why:
             self._log.damaged(f"the chunk at byte {at} cannot be decompressed: {why}")
             return np.empty(0, "u1")
         if len(whole) != size:
