@@ -7,6 +7,7 @@
 
 use super::definition::{Definition, Definitions, Field, FieldShape, FieldType, Primitive};
 use super::error::MessageError;
+use super::json_value::wrong;
 use super::value::Value;
 use super::wide_text;
 
@@ -184,11 +185,7 @@ impl<'t> CdrEncoder<'t> {
             self.put(&[0], 1);
         }
         for field in &of.fields {
-            let wrong = || MessageError::Value {
-                type_name: of.name.clone(),
-                field: field.name.clone(),
-                wanted: field.to_string(),
-            };
+            let wrong = || wrong(of, field);
             let value = value.field(&field.name).ok_or_else(wrong)?;
             if field.shape == FieldShape::Single {
                 self.element(field, value, &wrong)?;

@@ -76,7 +76,7 @@ pub enum MessageError {
         wanted: u64,
     },
     /// A value of another type than its field, or too long for it.
-    #[error("{type_name}: the value of {field} is not a {wanted}")]
+    #[error("{type_name}: the value of {field} is not {} {wanted}", article(.wanted))]
     Value {
         /// The type.
         type_name: String,
@@ -109,4 +109,8 @@ pub enum MessageError {
         /// The field here.
         ours: String,
     },
+}
+
+fn article(of: &str) -> &'static str {
+    if of.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }

@@ -115,11 +115,14 @@ impl TypeSet {
     }
 }
 
-fn wrong(of: &Definition, field: &Field) -> MessageError {
+/// The error of a value that its field cannot hold.
+pub(super) fn wrong(of: &Definition, field: &Field) -> MessageError {
     let (type_name, field_name) = (of.name.clone(), field.name.clone());
     let element = match &field.element {
         FieldType::Primitive(primitive) => format!("{primitive:?}").to_lowercase(),
-        FieldType::Text(_) | FieldType::WideText(_) => "text".to_owned(),
+        FieldType::Text(0) | FieldType::WideText(0) => "text".to_owned(),
+        FieldType::Text(most) => format!("text of at most {most} bytes"),
+        FieldType::WideText(most) => format!("text of at most {most} units of UTF-16"),
         FieldType::Message(name) => name.clone(),
     };
     let wanted = match field.shape {
@@ -186,7 +189,11 @@ mod tests {
             "n": 255, "on": true, "list": [7], "pair": [0.5, 1.0], "inner": { "x": 2.0 }, "name": "",
         });
         assert_eq!(seen, wanted);
-        assert!(types.encode("demo/msg/A", &of(json!({ "name": "abc" })).unwrap()).is_ok());
+        let encoded =
+            |name: &str| types.encode("demo/msg/A", &of(json!({ "name": name })).unwrap());
+        assert!(encoded("abc").is_ok());
+        let why = encoded("äö").unwrap_err().to_string();
+        assert!(why.ends_with("the value of name is not a text of at most 3 bytes"), "{why}");
 
         for (wrong, names) in [
             (json!({ "n": 256 }), "the value of n is not a uint8"),
@@ -197,7 +204,7 @@ mod tests {
             (json!({ "inner": 3 }), "object of JSON"),
             (json!({ "inner": { "y": 3 } }), "has no field y; it has x"),
             (json!({ "other": 3 }), "has no field other; it has n, on, list, pair, inner, name"),
-            (json!(3), "object of JSON"),
+            (json!(3), "the value of the message is not an object of JSON"),
         ] {
             let why = of(wrong.clone()).unwrap_err().to_string();
             assert!(why.contains(names), "{wrong}: {why}");
