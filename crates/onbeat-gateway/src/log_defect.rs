@@ -181,7 +181,7 @@ pub enum LogDefect {
     #[error("the folder has no metadata.yaml: its recorder was killed, or it was not copied whole")]
     NoMetadata,
     /// The `metadata.yaml` of a bag is not valid.
-    #[error("its metadata.yaml is not valid: {0}; the files of the folder are read")]
+    #[error("its metadata.yaml is not valid: {0}")]
     Metadata(String),
     /// A file that `metadata.yaml` names is missing.
     #[error("the file {name}, which metadata.yaml names, is missing")]
