@@ -325,6 +325,18 @@ def bags():
     log = opened(path, {"/f": 30}, types=folder / "types")
     assert log["/f"]["data"].tolist() == [n / 2 for n in range(30)]
 
+    path = folder / "service.db3"
+    shutil.copy(folder / "bag_sqlite3" / "bag_sqlite3.db3", path)
+    text = "=" * 80 + "\nSRV: demo/srv/Ask\n---\nfloat64 x\n"
+    with sqlite3.connect(path) as database:
+        database.execute("update topics set type = 'demo/srv/Ask_Event'")
+        database.execute("update message_definitions set topic_type = 'demo/srv/Ask', encoded_message_definition = ?", (text,))
+        event = b"\0\1\0\0\1\0\0\0" + bytes(28) + struct.pack("<qIId", 7, 0, 1, 2.5)
+        database.execute("update messages set data = ?", (event,))
+    database.close()
+    log = opened(path, {"/f": 30})
+    assert log["/f"].message(0)["response"] == [{"x": 2.5}] and log["/f"]["info.sequence_number"][3] == 7
+
     crashed(folder / "bag_sqlite3" / "bag_sqlite3.db3")
 
     path = folder / "cut.bag"

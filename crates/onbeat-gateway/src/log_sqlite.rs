@@ -293,6 +293,13 @@ fn missing_pages(file: &File) -> io::Result<(Option<LogDefect>, u64)> {
     Ok((Some(LogDefect::Pages { pages, stated }), pages * page))
 }
 
+/// The service or action that ROS 2 made a type of: rosbag2 keeps its definition under that name.
+fn interface_of(name: &str) -> Option<&str> {
+    const ENDS: [&str; 4] = ["_SendGoal_Event", "_GetResult_Event", "_Event", "_FeedbackMessage"];
+    let is_made = name.contains("/srv/") || name.contains("/action/");
+    ENDS.iter().filter(|_| is_made).find_map(|end| name.strip_suffix(*end))
+}
+
 fn channels_of(database: &rusqlite::Connection) -> rusqlite::Result<Result<Channels, LogDefect>> {
     let table = "select count(*) from sqlite_master where type = 'table' and name = ?1";
     let has = |name: &str| {
@@ -324,7 +331,8 @@ fn channels_of(database: &rusqlite::Connection) -> rusqlite::Result<Result<Chann
     let mut channels = HashMap::new();
     for row in rows {
         let (id, topic, name, encoding, texts) = row?;
-        let (schema_encoding, text) = definitions.get(&name).cloned().unwrap_or_default();
+        let known = definitions.get(&name).or_else(|| definitions.get(interface_of(&name)?));
+        let (schema_encoding, text) = known.cloned().unwrap_or_default();
         let schema = LogSchema { name, encoding: schema_encoding, definition: text.into_bytes() };
         match new_channel(channels.len(), &topic, &encoding, Some(schema), texts) {
             Ok(channel) => channels.insert(id, channel),
@@ -376,6 +384,24 @@ mod tests {
             let found = message.channel.texts.get("offered_qos_profiles");
             assert_eq!(found.map(String::as_str), wanted);
         }
+    }
+
+    #[test]
+    fn an_event_of_a_service_has_the_definition_of_the_service() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db3");
+        let database = rusqlite::Connection::open(&path).unwrap();
+        database.execute_batch(TABLES).unwrap();
+        let rows = "create table message_definitions(topic_type text, encoding text, encoded_message_definition text);
+             insert into message_definitions values('a/srv/B', 'ros2msg', 'int8 b');
+             insert into topics values(2, '/b/_service_event', 'a/srv/B_Event', 'cdr');
+             insert into messages values(1, 2, 5, x'00');";
+        database.execute_batch(rows).unwrap();
+        drop(database);
+        let message = FormatMessages::open(&path, MOST).unwrap().next().unwrap().unwrap();
+        let schema = message.channel.schema.as_ref().unwrap();
+        let found = (schema.name.as_str(), schema.definition.as_slice());
+        assert_eq!(found, ("a/srv/B_Event", &b"int8 b"[..]));
     }
 
     const TABLES: &str = "create table topics(id integer primary key, name text, type text, serialization_format text);

@@ -262,7 +262,10 @@ class _Sqlite:
             rows = file.execute("select topic_type, encoding, encoded_message_definition from message_definitions")
             schemas = {name: Schema(name, encoding, text.encode()) for name, encoding, text in rows if text is not None}
         for id_, name, kind, encoding in file.execute("select id, name, type, serialization_format from topics"):
-            schema = schemas.get(kind, Schema(kind, "", b""))
+            # The definition of a service or an action has its own name, and not that of the message made of it.
+            made = re.fullmatch(r"(.+/(?:srv|action)/.+?)(?:(?:_SendGoal|_GetResult)?_Event|_FeedbackMessage)", kind)
+            of = schemas.get(kind) or schemas.get(made[1] if made else "") or Schema(kind, "", b"")
+            schema = Schema(kind, of.encoding, of.text)
             self._topics[id_] = self._log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
 
     def _rows(self, file: sqlite3.Connection, cut: str) -> str:

@@ -260,7 +260,9 @@ public final class Log {
             Map<Long, LogChannel> topics = new HashMap<>();
             database.rows("topics", (number, of) -> {
                 String type = database.text(of.get("type"));
-                String[] known = definitions.getOrDefault(type, new String[] {"", ""});
+                // The definition of a service or an action has its own name, and not that of the message made of it.
+                String made = type.replaceFirst("(/(?:srv|action)/.+?)(?:(?:_SendGoal|_GetResult)?_Event|_FeedbackMessage)$", "$1");
+                String[] known = definitions.getOrDefault(type, definitions.getOrDefault(made, new String[] {"", ""}));
                 String[] schema = {type, known[0], known[1]};
                 LogChannel channel = channel(database.text(of.get("name")), database.text(of.get("serialization_format")), schema, new HashMap<>());
                 topics.put(number, channel);
