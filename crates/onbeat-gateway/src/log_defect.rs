@@ -147,6 +147,14 @@ pub enum LogDefect {
         /// What is wrong with the first one.
         why: String,
     },
+    /// A bag of ROS 2 has fewer rows than its index.
+    #[error("its index of times has {stated} rows, and {read} were found")]
+    IndexedRows {
+        /// Number of rows in the index.
+        stated: i64,
+        /// Number of those that were read.
+        read: i64,
+    },
     /// A row of a bag of ROS 2 has a topic that the bag does not have.
     #[error("row {row} of messages has topic {topic}, which the bag does not define")]
     NoTopic {

@@ -37,6 +37,8 @@ pub(super) struct SqliteRows {
     /// Number of the first row that was not read yet.
     next: i64,
     is_over: bool,
+    /// Rows that were read; `None` once some are known to be damaged.
+    found: Option<i64>,
     /// Of a file that was cut.
     cut: Option<LogDefect>,
 }
@@ -79,7 +81,8 @@ impl SqliteRows {
         let channels = channels_of(&database).map_err(sqlite_says)??;
         drop(folder);
         let (waiting, next, is_over) = (VecDeque::new(), i64::MIN, false);
-        Ok(Self { database, _file: file, channels, waiting, next, is_over, cut })
+        let found = Some(0);
+        Ok(Self { database, _file: file, channels, waiting, next, is_over, found, cut })
     }
 
     /// Goes on after a defect; returns false where nothing follows.
@@ -103,8 +106,19 @@ impl SqliteRows {
             self.waiting.push_back(message.ok_or(LogDefect::NoTopic { row: id, topic }));
             self.is_over = id == i64::MAX;
             self.next = id.saturating_add(1);
+            self.found = self.found.map(|found| found + 1);
         }
         Ok(())
+    }
+
+    /// Rows of a damaged page can be gone without an error; the index of times has them.
+    fn missing_rows(&self) -> Option<LogDefect> {
+        let count = "select count(*) from messages indexed by timestamp_idx";
+        let read = self.found?;
+        let stated = self.database.query_row(count, [], |row| row.get::<_, i64>(0));
+        // Not every bag has this index.
+        let stated = stated.ok().filter(|stated| *stated > read)?;
+        Some(LogDefect::IndexedRows { stated, read })
     }
 
     /// Number of the first row from here on, if it can be read.
@@ -118,6 +132,7 @@ impl SqliteRows {
 
     /// Goes behind rows that cannot be read. Those of a page are consecutive: the first one behind is found by halves.
     fn pass_over(&mut self, why: rusqlite::Error) {
+        self.found = None;
         let from = self.next.max(0);
         let (mut damaged, mut sound) = (from, None);
         for bit in 0..63 {
@@ -156,7 +171,8 @@ impl Iterator for SqliteRows {
             match self.fill() {
                 Ok(()) if self.waiting.is_empty() => {
                     self.is_over = true;
-                    self.waiting.extend(self.cut.take().map(Err));
+                    let why = self.cut.take().or_else(|| self.missing_rows());
+                    self.waiting.extend(why.map(Err));
                 }
                 Ok(()) => {}
                 Err(why) => self.pass_over(why),
@@ -460,6 +476,24 @@ mod tests {
         let rows = found.damage[0].split(' ').filter_map(|it| it.parse::<u64>().ok());
         let rows: Vec<u64> = rows.collect();
         assert_eq!(rows[1] + 1 - rows[0] + found.messages, 2000, "{:?}", found.damage);
+    }
+
+    #[test]
+    fn rows_that_are_gone_without_an_error_are_missed_in_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db3");
+        bag(&path);
+        let database = rusqlite::Connection::open(&path).unwrap();
+        database.execute_batch("create index timestamp_idx on messages(timestamp)").unwrap();
+        drop(database);
+        assert_eq!(content(&path).cut, "");
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The number of rows of a page.
+        bytes[30 * 4096 + 4] -= 2;
+        std::fs::write(&path, &bytes).unwrap();
+        let found = content(&path);
+        assert_eq!((found.messages, found.damage.len()), (1998, 0));
+        assert_eq!(found.cut, "its index of times has 2000 rows, and 1998 were found");
     }
 
     /// As a killed recorder leaves them: the newest rows in a WAL, or half a change of the file and its undoing in a journal.

@@ -236,6 +236,7 @@ class _Sqlite:
     def __init__(self, path: Path, wanted: set[str] | None, skips: bool):
         self._path, self._log = path, _Collected(path, wanted, skips)
         self._topics: dict[int, RawChannel] = {}
+        self._found = 0
 
     def read(self, path: Path, cut: str) -> RawLog:
         file = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
@@ -246,6 +247,8 @@ class _Sqlite:
                 file.execute("pragma writable_schema=on")
             self._define(file)
             self._log.log.cut = self._rows(file, cut) or cut
+            if not (self._log.log.cut or self._log.log.damage):
+                self._compare(file)
             self._log.log.is_complete = not (self._log.log.cut or self._log.log.damage)
         except sqlite3.DatabaseError as why:
             self._log.damaged(f"SQLite says: {why}")
@@ -267,6 +270,16 @@ class _Sqlite:
             of = schemas.get(kind) or schemas.get(made[1] if made else "") or Schema(kind, "", b"")
             schema = Schema(kind, of.encoding, of.text)
             self._topics[id_] = self._log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
+
+    def _compare(self, file: sqlite3.Connection) -> None:
+        """Rows of a damaged page can be gone without an error; the index of times has them."""
+        try:
+            (stated,) = file.execute("select count(*) from messages indexed by timestamp_idx").fetchone()
+        except sqlite3.DatabaseError:
+            # Not every bag has this index.
+            return
+        if stated > self._found:
+            self._log.damaged(f"its index of times has {stated} rows, and {self._found} were found")
 
     def _rows(self, file: sqlite3.Connection, cut: str) -> str:
         """Takes all rows in the order of their numbers; returns why they end early."""
@@ -300,6 +313,7 @@ class _Sqlite:
     def _take(self, id_: int, topic: object, at_ns: object, data: object) -> None:
         if not isinstance(topic, int) or not isinstance(at_ns, int):
             raise sqlite3.DatabaseError(f"row {id_} has no topic or no time")
+        self._found += 1
         of = self._topics.get(topic)
         if of is None:
             make = lambda: RawChannel(f"(topic {topic})", "", Schema("", "", b""), {}, "the bag does not define its topic")  # noqa: E731
