@@ -124,6 +124,8 @@ struct Echo<'o> {
     types: TypeSet,
     type_name: String,
     printed: u64,
+    /// Why the first of the records that are not of their type could not be decoded.
+    failed: Option<MessageFailure>,
 }
 
 fn echo(options: &EchoOptions) -> Result<ExitVerdict, Failure> {
@@ -133,7 +135,7 @@ fn echo(options: &EchoOptions) -> Result<ExitVerdict, Failure> {
     check_fields(options, &types, &type_name)?;
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let mut echo = Echo { options, types, type_name, printed: 0 };
+    let mut echo = Echo { options, types, type_name, printed: 0, failed: None };
     let began = Instant::now();
     let mut checked = began;
     let mut end = Ok(());
@@ -155,9 +157,10 @@ fn echo(options: &EchoOptions) -> Result<ExitVerdict, Failure> {
     let received = count(reader.received());
     let lost = count(reader.lost());
     advise(Tone::Faint, &format!("{received} records received, {lost} lost"));
-    match end {
-        Err(RingError::Ended { .. }) | Ok(()) => Ok(ExitVerdict::Pass),
-        Err(why) => Err(why.into()),
+    match (end, echo.failed) {
+        (_, Some(why)) => Err(why.into()),
+        (Err(RingError::Ended { .. }) | Ok(()), None) => Ok(ExitVerdict::Pass),
+        (Err(why), None) => Err(why.into()),
     }
 }
 
@@ -191,11 +194,20 @@ impl Echo<'_> {
                 Reading::Nothing => return Ok(()),
                 Reading::Lost(lost) => json!({ "lost": lost }),
                 Reading::Record { number, at_ns, bytes } => {
-                    let value = self.types.value(&self.type_name, bytes);
-                    let failed = |source| MessageFailure::Type { channel: channel.clone(), source };
                     self.printed += 1;
-                    let message = self.chosen(&value.map_err(failed)?);
-                    json!({ "number": number, "at_ns": at_ns, "message": message })
+                    match self.types.value(&self.type_name, bytes) {
+                        Ok(value) => {
+                            let message = self.chosen(&value);
+                            json!({ "number": number, "at_ns": at_ns, "message": message })
+                        }
+                        // Those behind it can be sound.
+                        Err(source) => {
+                            let why = source.to_string();
+                            let channel = channel.clone();
+                            self.failed.get_or_insert(MessageFailure::Type { channel, source });
+                            json!({ "number": number, "at_ns": at_ns, "not_decoded": why })
+                        }
+                    }
                 }
             };
             print_json(&line)?;
