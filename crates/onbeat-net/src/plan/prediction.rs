@@ -59,7 +59,7 @@ pub struct DevicePrediction {
     pub name: String,
     /// The table of the plan's file that it comes from, from 1.
     pub group: usize,
-    /// Its links to the controller: the wire time of command and answer, without any waiting.
+    /// Command and answer on its links to the controller, where no frame waits for another.
     pub on_wire_us: f64,
     /// From the release to the program that takes the answer.
     pub round_trip: PredictedDistribution,
@@ -166,12 +166,14 @@ impl NetPrediction {
 
 fn devices(simulation: &Simulation<'_>) -> Vec<DevicePrediction> {
     let Simulation { network, topology, measured, .. } = simulation;
-    let both_ways = network.command_bytes() + network.answer_bytes();
+    let both_ways = [network.command_bytes(), network.answer_bytes()];
+    let on_wire_ps =
+        |node| both_ways.map(|bytes| topology.on_wire_ps(node, bytes)).iter().sum::<u64>();
     let period_ps = network.period_ps();
     let one = |(device, values): (&Device, &Vec<u64>)| DevicePrediction {
         name: device.name.clone(),
         group: device.group,
-        on_wire_us: us(both_ways * topology.byte_ps_to(device.node)),
+        on_wire_us: us(on_wire_ps(device.node)),
         round_trip: PredictedDistribution::from_values(values.clone()),
         answered: values.len() as u64,
         late: values.iter().filter(|ps| **ps > period_ps).count() as u64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter::successors;
 
 use super::file::{Forwarding, NetPlanError, Network, rate_bps, us_as_ps};
-use super::frame::byte_ps;
+use super::frame::{CUT_THROUGH, byte_ps};
 
 /// Place of a node in [`NetworkTopology::nodes`].
 pub(super) type NodeId = usize;
@@ -146,10 +146,19 @@ impl NetworkTopology {
         next
     }
 
-    /// Returns the picoseconds that a byte is on all links between a node and the controller.
-    pub(super) fn byte_ps_to(&self, node: NodeId) -> u64 {
+    /// Returns the picoseconds that a frame takes between a node and the controller where nothing
+    /// waits: whole on each link, but only its header where a cut-through switch is between two links
+    /// of one rate.
+    pub(super) fn on_wire_ps(&self, node: NodeId, bytes: u64) -> u64 {
         let links = successors(self.nodes[node].up, |link| self.nodes[link.to].up);
-        links.map(|link| byte_ps(link.bits_per_s)).sum()
+        let time = |link: PlannedLink| {
+            let PlannedNode { role, up, .. } = &self.nodes[link.to];
+            let is_same_rate = up.is_some_and(|next| next.bits_per_s == link.bits_per_s);
+            let is_cut = is_same_rate
+                && matches!(role, PlannedRole::Switch { forwarding: Forwarding::CutThrough, .. });
+            byte_ps(link.bits_per_s) * if is_cut { CUT_THROUGH } else { bytes }
+        };
+        links.map(time).sum()
     }
 }
 

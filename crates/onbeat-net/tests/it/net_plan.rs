@@ -181,13 +181,13 @@ fn a_line_of_switches_follows_its_closed_form() {
 #[test]
 fn a_cut_through_switch_waits_for_the_header_only() {
     let with = |forwarding: &str, link: &str| {
-        predict(&format!(
+        let plan = predict(&format!(
             "[[switches]]\nname = \"s\"\nlink = \"100M\"\nforwarding = \"{forwarding}\"\n\
              [[devices]]\nname = \"d\"\nto = \"s\"\nlink = \"{link}\"\n"
-        ))
-        .devices[0]
-            .round_trip
-            .max_us
+        ));
+        let round_trip_us = plan.devices[0].round_trip.max_us;
+        assert_near(plan.devices[0].on_wire_us, round_trip_us, 0.001);
+        round_trip_us
     };
     let header_us = 22.0 * 8.0 / 100.0;
     assert_near(with("store-and-forward", "100M"), 4.0 * 20.32, 0.001);
