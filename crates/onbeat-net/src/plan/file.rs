@@ -12,6 +12,8 @@ use super::topology::NetworkTopology;
 const MOST_NODES: usize = 4096;
 /// Largest number of packets that one prediction sends.
 const MOST_PACKETS: u64 = 20_000_000;
+/// Longest simulated time, in seconds: its picoseconds fit 64 bits many times over.
+const MOST_SECONDS: u64 = 1_000_000;
 const SLOWEST_BPS: u64 = 1_000_000;
 const FASTEST_BPS: u64 = 400_000_000_000;
 
@@ -27,7 +29,7 @@ pub enum NetPlanError {
         source: io::Error,
     },
     /// The file is not valid TOML, or has other keys than a plan.
-    #[error("not a valid plan: {0}; docs/net.md lists the keys")]
+    #[error("not a valid plan (docs/net.md lists the keys): {}", .0.to_string().trim_end())]
     Toml(Box<toml::de::Error>),
     /// A rate cannot be parsed.
     #[error(
@@ -60,6 +62,9 @@ pub enum NetPlanError {
     /// A name stands twice.
     #[error("the name {name} is used twice")]
     Twice { name: String },
+    /// A name cannot be shown in a line of a picture or table.
+    #[error("the name {name:?} is empty or has control characters")]
+    Name { name: String },
     /// A number is outside its range.
     #[error("{what} = {value} is outside {least} to {most}")]
     Range {
@@ -313,12 +318,12 @@ impl Network {
         self.frame_size().on_wire(self.traffic.answer.unwrap_or(self.traffic.payload))
     }
 
-    fn check(&self) -> Result<(), NetPlanError> {
+    pub(super) fn check(&self) -> Result<(), NetPlanError> {
         let traffic = &self.traffic;
         let most_payload = self.frame_size().most_payload() as f64;
         within("payload", traffic.payload as f64, 0.0, most_payload)?;
         within("answer", traffic.answer.unwrap_or(0) as f64, 0.0, most_payload)?;
-        within("rate_hz", traffic.rate_hz, 0.1, 100_000.0)?;
+        within("rate_hz", traffic.rate_hz, 0.001, 1e6)?;
         within("cycles", traffic.cycles as f64, 1.0, 1e7)?;
         for background in &self.background {
             within("frame", background.frame as f64, 64.0, 1522.0)?;
@@ -369,9 +374,17 @@ impl Network {
         let duration_us = self.traffic.cycles as f64 * 1e6 / self.traffic.rate_hz;
         let background: f64 =
             self.background.iter().map(|table| duration_us / table.every_us).sum();
-        let count = (devices * self.traffic.cycles).saturating_add(background as u64);
+        let answers = devices * self.traffic.cycles;
+        let count = answers.saturating_add(background as u64);
         if count > MOST_PACKETS {
             return Err(NetPlanError::TooMany { what: "packets", count, most: MOST_PACKETS });
+        }
+
+        let taking_us = answers as f64 * self.controller.per_answer_us;
+        let count = ((duration_us + taking_us) / 1e6) as u64;
+        if count > MOST_SECONDS {
+            let what = "seconds to simulate, by cycles, rate_hz and per_answer_us";
+            return Err(NetPlanError::TooMany { what, count, most: MOST_SECONDS });
         }
         Ok(())
     }

@@ -182,6 +182,9 @@ impl Building {
         if self.groups.contains_key(&name) {
             return Err(NetPlanError::Twice { name });
         }
+        if name.trim().is_empty() || name.contains(char::is_control) {
+            return Err(NetPlanError::Name { name });
+        }
 
         self.groups.insert(name.clone(), vec![node]);
         nodes.push(PlannedNode { name, up, role, ports: Vec::new() });

@@ -259,6 +259,10 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
             "[traffic]\ncycles = 10000000\n[[devices]]\nname = \"e\"\nlink = \"1G\"\ncount = 9\n",
             "packets",
         ),
+        ("[traffic]\nrate_hz = 0.1\ncycles = 10000000\n", "100000000, at most 1000000"),
+        ("[traffic]\ncycles = 20000\n[controller]\nper_answer_us = 1e9\n", "seconds to simulate"),
+        ("[[devices]]\nname = \"\"\nlink = \"1G\"\n", "the name \"\" is empty"),
+        ("[[devices]]\nname = \"left\\nleg\"\nlink = \"1G\"\n", r#""left\nleg" is empty or has"#),
     ];
     for (text, part) in cases {
         let whole = if text.is_empty() { String::new() } else { format!("{text}{device}") };
