@@ -1,6 +1,6 @@
 //! A plan as nodes and links, for programs that build it; and the plan of a run that is measured.
 
-use super::file::{NetPlanError, Network, Send};
+use super::file::{NetPlanError, Network, Send, Traffic};
 use super::topology::{NetworkTopology, PlannedNode};
 
 /// Cycles that a prediction for a run simulates.
@@ -27,16 +27,28 @@ impl Network {
     }
 
     /// Returns the same network with the traffic of a run of round trips: one packet for each device
-    /// per period, answered with as many bytes.
-    #[must_use]
-    pub fn with_round_trips(mut self, payload: u64, period_ns: u64) -> Self {
-        let traffic = &mut self.traffic;
-        traffic.payload = payload;
-        traffic.answer = None;
-        traffic.send = Send::Each;
-        traffic.rate_hz = 1e9 / period_ns.max(1) as f64;
-        traffic.cycles = traffic.cycles.min(PREDICTED_CYCLES);
-        self
+    /// per period, answered with as many bytes, by the run's version of IP.
+    ///
+    /// # Errors
+    /// [`NetPlanError`]: at that period the plan has too much background traffic, or the payload
+    /// does not fit a frame.
+    pub fn with_round_trips(
+        mut self,
+        payload: u64,
+        ipv6: bool,
+        period_ns: u64,
+    ) -> Result<Self, NetPlanError> {
+        self.traffic = Traffic {
+            payload,
+            answer: None,
+            ipv6,
+            send: Send::Each,
+            rate_hz: 1e9 / period_ns.max(1) as f64,
+            cycles: self.traffic.cycles.min(PREDICTED_CYCLES),
+            ..self.traffic
+        };
+        self.check()?;
+        Ok(self)
     }
 
     /// Returns the number of background streams of the plan.

@@ -35,7 +35,7 @@ use self::targets::{MOST_TARGETS, targets};
 use self::task::{PacketForm, PacketSchedule, Receive, RoundTripBody, RoundTripTask};
 use super::device::{DeviceError, DeviceOptions, Devices};
 use super::packet;
-use super::plan::NetPlanError;
+use super::plan::{FrameSize, NetPlanError};
 use super::udp;
 use onbeat::probe::description::{Defaults, OptionKind, Parts, ProbeOption};
 use onbeat::probe::{Description, Given, ProbeError, Setting};
@@ -93,13 +93,14 @@ pub enum RttError {
     Outside { address: IpAddr },
     /// The payload is too small or too large.
     #[error(
-        "--size {size} is outside {} to {}, the header and what one frame carries",
-        packet::HEADER_BYTES,
-        packet::MOST_BYTES
+        "--size {size} is outside {} to {most}, the header and what one frame carries",
+        packet::HEADER_BYTES
     )]
     Size {
         /// As typed.
         size: u64,
+        /// Largest payload of a frame, by the version of IP.
+        most: u64,
     },
     /// The DSCP is not one.
     #[error("--dscp {dscp} is outside 0 to 63")]
@@ -314,8 +315,10 @@ impl RunPlan {
         }
 
         let size = given.count(SIZE.name);
-        if !(packet::HEADER_BYTES as u64..=packet::MOST_BYTES as u64).contains(&size) {
-            return Err(RttError::Size { size });
+        let ipv6 = targets.iter().flatten().any(SocketAddr::is_ipv6);
+        let most = FrameSize { ipv6, vlan: false }.most_payload();
+        if !(packet::HEADER_BYTES as u64..=most).contains(&size) {
+            return Err(RttError::Size { size, most });
         }
         let dscp = given.count(DSCP.name);
         let dscp =
@@ -332,7 +335,8 @@ impl RunPlan {
         let session = fastrand::u32(1..);
         let stamps = !given.is_set(NO_STAMPS.name);
         let packets = PacketForm { bytes: size as usize, window, session, stamps };
-        let predicted = predicted(given.name(PLAN.name), devices, size, setting.period_ns)?;
+        let plan = given.name(PLAN.name);
+        let predicted = predicted(plan, devices, size, ipv6, setting.period_ns)?;
         let schedule = schedule(setting, given, window);
         Ok(Self { targets, devices, per_second, schedule, packets, dscp, predicted })
     }

@@ -20,12 +20,14 @@ pub(super) fn predicted(
     path: Option<&str>,
     devices: u64,
     payload: u64,
+    ipv6: bool,
     period_ns: u64,
 ) -> Result<Option<PredictedAnswers>, RttError> {
     let Some(path) = path else { return Ok(None) };
     let failed = |source| RttError::Plan { path: path.to_owned(), source };
     let network = Network::read(Path::new(path)).map_err(failed)?;
-    let prediction = simulate(&network.with_round_trips(payload, period_ns)).map_err(failed)?;
+    let trips = network.with_round_trips(payload, ipv6, period_ns).map_err(failed)?;
+    let prediction = simulate(&trips).map_err(failed)?;
 
     let planned = prediction.devices.len();
     if planned as u64 != devices {

@@ -272,6 +272,27 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
     assert!(matches!(Network::parse("["), Err(NetPlanError::Toml(_))));
 }
 
+/// A run has its own period, payload and version of IP.
+#[test]
+fn a_plan_for_a_run_is_checked_with_what_the_run_sends() {
+    let plan = "[[devices]]\nname = \"d\"\nlink = \"100M\"\n\
+                [[hosts]]\nname = \"h\"\nlink = \"1G\"\n\
+                [[background]]\nfrom = \"h\"\nto = \"controller\"\nevery_us = 1\n";
+    let of = |payload, ipv6, period_ns| {
+        Network::parse(plan).unwrap().with_round_trips(payload, ipv6, period_ns)
+    };
+    let bytes = |ipv6| simulate(&of(200, ipv6, 1_000_000).unwrap()).unwrap().command_bytes;
+    assert_eq!((bytes(false), bytes(true)), (254, 274));
+    let refused = [
+        (of(200, false, 1_000_000_000), "packets: 100000100, at most"),
+        (of(1472, true, 1_000_000), "payload = 1472 is outside 0 to 1452"),
+    ];
+    for (network, part) in refused {
+        let why = network.expect_err(part).to_string();
+        assert!(why.contains(part), "{why}");
+    }
+}
+
 proptest! {
     /// Whatever the star: every answer arrives, none earlier than its wire time, and the last one
     /// no later than a queue of all others.
