@@ -1,7 +1,7 @@
 //! Addresses: who may talk to a device, and which networks are local.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// An address and those that share its first bits.
@@ -96,32 +96,6 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// Finds a host, such as `board1`, `10.0.0.2:7000`, `[fd00::1]:7470` or `fe80::1%eth0`; `port` is that of one without.
-///
-/// # Errors
-/// Why it is not found.
-pub(crate) fn resolved(name: &str, port: u16) -> Result<SocketAddr, String> {
-    // One of IPv6 without brackets has no port, and may have an interface behind it.
-    let is_ipv6 = name.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
-    let (host, port) = match name.rsplit_once(':').filter(|_| !is_ipv6) {
-        Some((_, bracket)) if bracket.ends_with(']') => (name, port),
-        Some((host, typed)) => {
-            let known = typed.parse::<u16>().map_err(|_| format!("`{typed}` is not a port"))?;
-            (host, known)
-        }
-        None => (name, port),
-    };
-    // The system finds the interface of a link-local address, and takes no brackets.
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let mut found = (host, port).to_socket_addrs().map_err(|why| why.to_string())?;
-    match found.next() {
-        Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
-            Err("a link-local address needs its interface, such as fe80::1%eth0".to_owned())
-        }
-        other => other.ok_or_else(|| "it has no address".to_owned()),
-    }
-}
-
 /// Returns whether an address belongs to this machine or to a network that routers of the Internet
 /// do not forward: loopback, private (RFC 1918), link-local, unique local (RFC 4193).
 #[must_use]
@@ -135,15 +109,6 @@ pub fn is_local(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_a_port_is_said_before_a_name_is_looked_up() {
-        for (name, port) in [("127.0.0.1:99999", "99999"), ("127.0.0.1:", ""), ("[::1]:x", "x")] {
-            assert_eq!(resolved(name, 7470), Err(format!("`{port}` is not a port")), "{name}");
-        }
-        assert_eq!(resolved("[::1]", 7470).map(|at| at.port()), Ok(7470));
-        assert_eq!(resolved("fe80::1%1", 7470).map(|at| at.port()), Ok(7470));
-    }
 
     #[test]
     fn a_range_is_its_first_bits() {

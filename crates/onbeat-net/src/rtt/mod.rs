@@ -54,7 +54,10 @@ const BUFFER_PER_PACKET: usize = 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum RttError {
     /// A name cannot be resolved.
-    #[error("`{name}` is not the address of a device: {why}; write HOST, HOST:PORT or [IPV6]:PORT")]
+    #[error(
+        "`{name}` is not the address of a device: {why}; write HOST, HOST:PORT or [IPV6]:PORT; \
+         with --devices N it stands for N ports"
+    )]
     Name {
         /// As typed.
         name: String,

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use onbeat::probe::ports::host_and_port;
+
 use super::RttError;
-use crate::address::{is_local, resolved};
+use crate::address::is_local;
 use crate::packet::PORT;
 
 /// Largest number of devices of a run.
@@ -19,7 +21,7 @@ pub fn targets(list: &str, count: u64, anywhere: bool) -> Result<Vec<SocketAddr>
     let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     let address = |name: &&str| {
         let unknown = |why| RttError::Name { name: (*name).to_owned(), why };
-        resolved(name, PORT).map_err(unknown)
+        host_and_port(name, Some(PORT)).map_err(unknown)
     };
     let mut addresses = names.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     if let (&[mut first], 2..) = (addresses.as_slice(), count) {
@@ -68,6 +70,7 @@ mod tests {
         assert_eq!(words("10.0.0.1, 10.0.0.2:9", 1), "10.0.0.1:7470 10.0.0.2:9");
         assert_eq!(words("127.0.0.1:8000", 3), "127.0.0.1:8000 127.0.0.1:8001 127.0.0.1:8002");
         assert_eq!(words("::1,[::1],[fd00::1]:9", 3), "[::1]:7470 [::1]:7470 [fd00::1]:9");
+        assert_eq!(words("::ffff:10.0.0.1,10.0.0.2", 1), "10.0.0.1:7470 10.0.0.2:7470");
         let own = "[fe80::1%1]:9 [fe80::1%1]:10";
         assert_eq!(
             (words("[fe80::1%1]:9", 2).as_str(), words("fe80::1%1", 1).as_str()),
@@ -81,6 +84,7 @@ mod tests {
             ("", 1, "0 devices"),
             ("127.0.0.1", 129, "129 devices"),
             ("127.0.0.1:65535", 2, "65535"),
+            ("127.0.0.1:7470-7472", 1, "--devices N"),
             ("10.0.0.1,10.0.0.2", 3, "2 addresses"),
             ("127.0.0.1,::1", 1, "IPv4 and IPv6"),
             ("8.8.8.8", 1, "--yes-really"),

@@ -10,9 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::wire::{self, LOG_PORT, LogMessage, LogPart, LogReceipt};
-use crate::address::{self, is_local};
+use crate::address::is_local;
 use crate::background::BackgroundThread;
 use crate::udp::any_address;
+use onbeat::probe::ports::host_and_port;
 use onbeat_host::thread::stay_off_cpu;
 
 /// How often the file is looked at.
@@ -124,7 +125,7 @@ impl LogShipper {
 
 fn resolved(name: &str) -> Result<SocketAddr, LogShipError> {
     let unknown = |why| LogShipError::Name { name: name.to_owned(), why };
-    let address = address::resolved(name, LOG_PORT).map_err(unknown)?;
+    let address = host_and_port(name, Some(LOG_PORT)).map_err(unknown)?;
     if is_local(address.ip()) { Ok(address) } else { Err(LogShipError::Outside { address }) }
 }
 

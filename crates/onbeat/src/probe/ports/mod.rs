@@ -13,6 +13,7 @@ mod companion;
 mod effects;
 mod generator;
 mod gpio;
+mod host;
 mod input;
 mod output;
 mod pwm;
@@ -21,7 +22,7 @@ mod stamped;
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use super::option::{OptionKind, ProbeOption};
 
 pub use companion::{CommandMarks, PortCompanion};
 pub use generator::{Commands, EdgeCount, Generator, Inbox};
+pub use host::host_and_port;
 pub use input::Input;
 pub use output::Output;
 
@@ -134,21 +136,8 @@ impl FromStr for PortAddress {
             ("file", path) if !path.is_empty() => Ok(Self::File(path.into())),
             ("serial", path) if !path.is_empty() => Ok(Self::Serial(path.into())),
             ("udp", address) => {
-                let wrong = |why: &str| format!("`{address}` is not an address and port: {why}");
-                let (host, port) = address.rsplit_once(':').ok_or_else(|| wrong("no port"))?;
-                let port: u16 = port.parse().map_err(|_| wrong("no port"))?;
-                // The system finds the interface of a link-local address, and takes no brackets.
-                let host = host.trim_matches(['[', ']']);
-                let found = (host, port).to_socket_addrs();
-                let mut found = found.map_err(|why| wrong(&why.to_string()))?;
-                match found.next() {
-                    Some(SocketAddr::V6(v6))
-                        if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 =>
-                    {
-                        Err(wrong("it needs its interface, such as udp:[fe80::1%eth0]:7471"))
-                    }
-                    other => other.map(Self::Udp).ok_or_else(|| wrong("it has no address")),
-                }
+                let wrong = |why| format!("`{address}` is not an address and port: {why}");
+                host_and_port(address, None).map(Self::Udp).map_err(wrong)
             }
             ("pwm", at) => match at
                 .rsplit_once('/')
