@@ -5,6 +5,7 @@
 //! proc(5)), and signals are sent through a process descriptor that is checked after opening.
 
 use std::fs;
+use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -99,22 +100,24 @@ impl Stat {
 }
 
 /// Returns all processes.
-#[must_use]
-pub fn all() -> Vec<Stat> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(Stat::read)
-        .collect()
+///
+/// # Errors
+/// The kernel's, where `/proc` cannot be listed: none is not the same as not seen.
+pub fn all() -> io::Result<Vec<Stat>> {
+    let entries = fs::read_dir("/proc")?.collect::<io::Result<Vec<_>>>()?;
+    let numbers = entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(numbers.filter_map(Stat::read).collect())
 }
 
 /// Returns the processes that descend from `ancestor` or belong to its session, except those in
 /// `except` and their descendants.
-#[must_use]
-pub fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
+///
+/// # Errors
+/// As [`all`].
+pub fn descendants(ancestor: Stat, except: &[Stat]) -> io::Result<Vec<Stat>> {
     let is_excepted =
         |stat: &Stat| except.iter().any(|e| (e.pid, e.start_ticks) == (stat.pid, stat.start_ticks));
-    let mut rest = all();
+    let mut rest = all()?;
     rest.retain(|stat| stat.pid != ancestor.pid && !is_excepted(stat));
     let mut found: Vec<Stat> = Vec::new();
     let mut known = vec![ancestor.pid];
@@ -129,7 +132,7 @@ pub fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
         rest = others;
 
         if found.len() == before {
-            return found;
+            return Ok(found);
         }
     }
 }
@@ -156,16 +159,19 @@ pub fn mark(sid: i32, start_ticks: u64) -> String {
 /// The arguments were returned by [`session_identity`] since the last boot. Another session with
 /// the same number is never affected: a process belongs to the load if its session's leader has the
 /// same start time or, after the leader has ended, if it has the load's mark in its environment.
-pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
+///
+/// # Errors
+/// As [`all`].
+pub fn kill_session(sid: i32, start_ticks: u64) -> io::Result<usize> {
     let own = std::process::id();
     if sid <= 1 || own_session() == Some(sid) {
-        return 0;
+        return Ok(0);
     }
 
     let mut killed: Vec<(i32, u64)> = Vec::new();
     let until = Instant::now() + KILL_TIME;
     loop {
-        let left: Vec<Stat> = all()
+        let left: Vec<Stat> = all()?
             .into_iter()
             .filter(|stat| {
                 stat.session == sid && stat.start_ticks >= start_ticks && !stat.is_dead()
@@ -173,7 +179,7 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
             .filter(|stat| stat.pid.unsigned_abs() != own && belongs(stat, sid, start_ticks))
             .collect();
         if left.is_empty() || Instant::now() > until {
-            return killed.len();
+            return Ok(killed.len());
         }
 
         for stat in left {
@@ -230,7 +236,12 @@ mod tests {
         assert!(own.start_ticks > 0 && own.parent > 0 && !own.is_dead());
         // Its state changes while it is read.
         let first = Stat::read(1).unwrap();
-        assert!(all().iter().any(|stat| (stat.pid, stat.start_ticks) == (1, first.start_ticks)));
+        assert!(
+            all()
+                .unwrap()
+                .iter()
+                .any(|stat| (stat.pid, stat.start_ticks) == (1, first.start_ticks))
+        );
     }
 
     #[test]
@@ -246,6 +257,6 @@ mod tests {
     #[test]
     fn neither_the_own_session_nor_that_of_init_is_ever_killed() {
         let own = own_session().unwrap();
-        assert_eq!((kill_session(own, 0), kill_session(1, 0), kill_session(0, 0)), (0, 0, 0));
+        assert_eq!([own, 1, 0].map(|sid| kill_session(sid, 0).unwrap()), [0, 0, 0]);
     }
 }

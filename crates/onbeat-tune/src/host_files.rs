@@ -69,7 +69,8 @@ pub trait HostFiles {
     /// (clock ticks since boot). Returns the number of killed processes.
     ///
     /// # Errors
-    /// `Unsupported` on a host without a way to kill sessions.
+    /// `Unsupported` on a host without a way to kill sessions; the kernel's where `/proc` cannot be
+    /// listed.
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize>;
 
     /// Returns the policy of a task, as [`onbeat_host::policy`] writes it.

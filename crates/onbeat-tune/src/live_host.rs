@@ -75,7 +75,7 @@ impl HostFiles for LiveHost {
     }
 
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize> {
-        Ok(onbeat_host::process::kill_session(sid, start_ticks))
+        onbeat_host::process::kill_session(sid, start_ticks)
     }
 
     fn scheduling(&self, tid: i32) -> io::Result<String> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -110,17 +110,20 @@ pub(super) fn lock(host: &dyn HostFiles, command: &str) -> Result<Option<ShieldL
     }
     // One's own first: of two that begin at the same time, at least one finds the other's.
     let own = ShieldLock::take(Path::new(DIRECTORY), command)?;
-    refuse_elsewhere(&roots_of_root(), own.as_ref())?;
+    let roots =
+        roots_of_root().map_err(|source| TuneError::Read { path: "/proc".to_owned(), source })?;
+    refuse_elsewhere(&roots, own.as_ref())?;
     Ok(own)
 }
 
 /// Root directories of root's processes, as the processes have them: a chroot or a container has a
 /// `/run` of its own, but the CPUs of this machine.
-fn roots_of_root() -> Vec<PathBuf> {
+fn roots_of_root() -> io::Result<Vec<PathBuf>> {
     let of = |stat: &process::Stat| PathBuf::from(format!("/proc/{}", stat.pid));
     let is_roots = |process: &PathBuf| fs::metadata(process).is_ok_and(|it| it.uid() == 0);
-    let processes = process::all();
-    processes.iter().map(of).filter(is_roots).map(|process| process.join("root")).collect()
+    let processes = process::all()?;
+    let of_root = processes.iter().map(of).filter(is_roots);
+    Ok(of_root.map(|process| process.join("root")).collect())
 }
 
 /// Refuses where the lock below one of these roots is held by somebody else.

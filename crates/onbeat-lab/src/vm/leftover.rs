@@ -117,7 +117,7 @@ fn owner_exists(directory: &Path) -> bool {
 /// Ends the processes of a guest: those that run in its directory and carry its name.
 fn end_processes(directory: &Path) -> Result<Vec<i32>, VmError> {
     let mut ended = Vec::new();
-    for found in process::all() {
+    for found in process::all().map_err(VmError::reading(Path::new("/proc")))? {
         let Some(pid) = Pid::from_raw(found.pid) else { continue };
         let failed = |source| VmError::Process { pid: found.pid.unsigned_abs(), source };
         if end_process(pid, directory).map_err(failed)? {

@@ -44,7 +44,8 @@ impl Leader {
         let parent = getppid();
         lead_session()?;
         let own = own_stat()?;
-        let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
+        let mut foreign = process::all().map_err(|_| Error::NoProc)?;
+        foreign.retain(|stat| stat.parent == own.pid);
         ENDING.into_iter().try_for_each(catch)?;
         let setting = |what| move |why: Errno| Error::Setting { what, why: why.into() };
         match set_child_subreaper(Some(getpid())) {

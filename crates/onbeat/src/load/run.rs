@@ -377,7 +377,8 @@ impl Supervision<'_> {
         let until = Instant::now() + KILL_TIME;
         loop {
             self.reap(false);
-            let left = descendants(self.leader.own, &self.leader.foreign);
+            // It was listed when the load began.
+            let left = descendants(self.leader.own, &self.leader.foreign).unwrap_or_default();
             if left.is_empty() || Instant::now() > until {
                 return u32::try_from(left.len()).unwrap_or(u32::MAX);
             }

@@ -207,11 +207,11 @@ impl RunningLoad {
         let own = self.child.id().cast_signed();
         let identity = self.identity.or_else(|| session_identity(own));
         // The identity is valid until its process is reaped.
-        let killed = identity.map_or(0, |(sid, start_ticks)| kill_session(sid, start_ticks));
+        let killed = identity.and_then(|(sid, start_ticks)| kill_session(sid, start_ticks).ok());
         let _ = self.child.kill();
         let _ = self.child.wait();
 
-        killed
+        killed.unwrap_or(0)
     }
 }
 
