@@ -72,9 +72,11 @@ impl CellFailure for StudyError {
     fn scope(&self) -> FailureScope {
         match self {
             Self::Stopped => FailureScope::Stopped,
-            Self::Outside { .. } | Self::Load(_) | Self::Vm(VmError::Qemu { .. }) => {
-                FailureScope::Cell
-            }
+            // A guest that dies while its threads are placed has none of them any more.
+            Self::Outside { .. }
+            | Self::Load(_)
+            | Self::Place(PlaceError::NoThread { .. })
+            | Self::Vm(VmError::Qemu { .. }) => FailureScope::Cell,
             Self::Vm(why) => why.scope(),
             _ => FailureScope::Campaign,
         }

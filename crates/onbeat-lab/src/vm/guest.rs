@@ -359,7 +359,7 @@ impl<C: VmClock> RunningGuest<C> {
     /// # Errors
     /// When QEMU has ended, or its control socket does not answer.
     pub fn cpu_threads(&mut self) -> Result<Vec<i32>, VmError> {
-        self.qemu.control()?.cpu_threads()
+        self.qemu.cpu_threads()
     }
 
     /// Whether it has ended, has exceeded its limit, or lets nobody in.

@@ -134,11 +134,21 @@ impl QemuProcess {
     /// Executes a command on the control socket, and returns its answer.
     pub(super) fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, VmError> {
         let answer = self.control()?.execute_with(command, arguments);
-        if answer.is_ok() {
-            return answer;
+        self.unless_ended(answer)
+    }
+
+    /// Host threads of the virtual CPUs, in order.
+    pub(super) fn cpu_threads(&mut self) -> Result<Vec<i32>, VmError> {
+        let threads = self.control()?.cpu_threads();
+        self.unless_ended(threads)
+    }
+
+    /// The end of QEMU says more than the connection that it has cut off.
+    fn unless_ended<T>(&mut self, answer: Result<T, VmError>) -> Result<T, VmError> {
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(why) => Err(self.ended_soon()?.map_or(why, |status| self.killed(status))),
         }
-        // The end of QEMU says more than the connection that it has cut off.
-        self.ended_soon()?.map_or(answer, |status| Err(self.killed(status)))
     }
 
     /// The error for an end of QEMU before that of its guest.
