@@ -11,7 +11,7 @@ use super::study_options::{VmPinOptions, VmXmlOptions};
 use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::state::journal_directory;
-use crate::term::{Tone, columns, say, wrapped};
+use crate::term::{Tone, advise, columns, say, wrapped};
 
 pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
     let VmXmlOptions { cpus, others, guest, name, qemu, .. } = options;
@@ -32,6 +32,10 @@ pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
             say(Tone::Plain, &format!("# after the start: {command}"));
         });
     } else {
+        if let Some(own) = own.as_ref().filter(|own| !own.undefined.is_empty()) {
+            let words = format!("left out of the definition: {}", own.undefined.join("; "));
+            advise(Tone::Careful, &wrapped(&words, columns()));
+        }
         say(Tone::Plain, machine.to_libvirt_xml(own.as_ref()).trim_end());
     }
     Ok(ExitVerdict::Pass)

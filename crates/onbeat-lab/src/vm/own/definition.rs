@@ -9,8 +9,12 @@ impl OwnGuest {
     /// The lines inside of `<os>`.
     pub(in crate::vm) fn boot_lines(&self) -> Vec<String> {
         let path = |path: &Path| escaped(&path.display().to_string());
-        let Some(kernel) = &self.kernel else { return vec!["<boot dev='hd'/>".to_owned()] };
-        let mut lines = vec![format!("<kernel>{}</kernel>", path(kernel))];
+        let mut lines = self.loader.clone();
+        let Some(kernel) = &self.kernel else {
+            lines.push("<boot dev='hd'/>".to_owned());
+            return lines;
+        };
+        lines.push(format!("<kernel>{}</kernel>", path(kernel)));
         lines.extend(
             self.initrd.as_deref().map(|initrd| format!("<initrd>{}</initrd>", path(initrd))),
         );
@@ -27,7 +31,7 @@ impl OwnGuest {
 }
 
 fn disk_lines(disk: &OwnDisk, letter: char) -> Vec<String> {
-    let OwnDisk { file, format, interface, is_cdrom } = disk;
+    let OwnDisk { file, format, interface, is_cdrom, .. } = disk;
     let (prefix, bus) = match interface.as_str() {
         "virtio" => ("vd", "virtio"),
         "scsi" => ("sd", "scsi"),

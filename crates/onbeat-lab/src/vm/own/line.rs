@@ -1,9 +1,12 @@
 //! A user's options of QEMU, and what becomes of each.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use onbeat_host::foreign;
 use onbeat_tune::lint::qemu_line::{QemuLineOption, mebibytes};
 
+use super::super::libvirt::escaped;
 use super::super::qemu::in_option;
 use super::{OwnCard, OwnDisk, OwnGuest, OwnGuestError, OwnMachine};
 
@@ -17,6 +20,15 @@ const FILES: [&str; 11] =
 /// Options with a file under one of these keys.
 const WITH_FILES: [(&str, &[&str]); 4] =
     [("drive", &["file"]), ("fsdev", &["path"]), ("virtfs", &["path"]), ("object", &["mem-path"])];
+/// Options whose meaning a libvirt definition has, in elements of its own or by itself.
+const DEFINED: &str = "smp m drive hda hdb hdc hdd cdrom netdev nic device bios boot k nodefaults \
+    no-user-config no-hpet vga usb mem-prealloc mem-path overcommit";
+/// Devices that libvirt adds by itself, or that a real-time guest is without.
+const USUAL_DEVICES: [&str; 5] = ["virtio-scsi", "virtio-rng", "virtio-balloon", "pci", "ioh3420"];
+/// The bus of a disk by the model of its device.
+const BUSES: [(&str, &str); 3] = [("virtio-blk", "virtio"), ("scsi-", "scsi"), ("ide-", "ide")];
+/// What QEMU's own format begins with.
+const QCOW2: [u8; 4] = *b"QFI\xfb";
 /// Keys of `-machine` that only KVM has.
 const OF_KVM: [&str; 3] = ["accel", "kernel_irqchip", "kernel-irqchip"];
 /// QEMU's own default.
@@ -36,7 +48,12 @@ pub(super) fn own_guest(
     for option in options {
         reader.take(option)?;
     }
-    Ok(OwnGuest { changes: reader.changes(), cards: reader.cards(), ..reader.own })
+    for disk in &mut reader.own.disks {
+        let bus = disk.id.as_deref().and_then(|id| bus_of(&reader.devices, id));
+        disk.interface = bus.unwrap_or(&disk.interface).to_owned();
+    }
+    let undefined = reader.undefined();
+    Ok(OwnGuest { changes: reader.changes(), cards: reader.cards(), undefined, ..reader.own })
 }
 
 #[derive(Default)]
@@ -52,6 +69,8 @@ struct LineReader {
     devices: Vec<String>,
     /// Arguments of `-netdev` and `-nic`.
     networks: Vec<String>,
+    /// Options without a counterpart in a libvirt definition.
+    others: Vec<String>,
 }
 
 impl LineReader {
@@ -76,6 +95,9 @@ impl LineReader {
                 self.count(&name, &value);
                 let value = self.with_files(&name, &value)?;
                 self.note(&name, &value);
+                if !DEFINED.split(' ').any(|known| known == name) {
+                    self.others.push(format!("-{name} {value}").trim_end().to_owned());
+                }
                 self.own.machine.words.push(format!("-{name}"));
                 self.own.machine.words.extend(argument.map(|_| value));
             }
@@ -93,6 +115,12 @@ impl LineReader {
         let is_of_kvm =
             |piece: &&str| piece.split_once('=').is_some_and(|(key, _)| OF_KVM.contains(&key));
         let (of_kvm, rest): (Vec<&str>, Vec<&str>) = value.split(',').partition(is_of_kvm);
+        let is_other = |piece: &&&str| {
+            (!piece.contains('=') || piece.starts_with("type=")) && !piece.contains("q35")
+        };
+        if let Some(model) = rest.iter().find(is_other) {
+            self.others.push(format!("-machine {model} (q35 instead)"));
+        }
         if !rest.is_empty() {
             self.own.machine.words.extend(["-machine".to_owned(), rest.join(",")]);
         }
@@ -177,23 +205,62 @@ impl LineReader {
             "drive" => {
                 let key = |wanted: &str| value_of(value, wanted).map(str::to_owned);
                 let Some(file) = key("file") else { return };
+                let file = PathBuf::from(file.replace(",,", ","));
+                if key("if").as_deref() == Some("pflash") {
+                    let (open, close) = match self.own.loader.len() {
+                        0 => ("loader readonly='yes' type='pflash'", "loader"),
+                        _ => ("nvram", "nvram"),
+                    };
+                    self.load(open, &file, close);
+                    return;
+                }
                 self.own.disks.push(OwnDisk {
-                    file: file.replace(",,", ",").into(),
-                    format: key("format").unwrap_or_else(|| "raw".to_owned()),
+                    format: key("format").unwrap_or_else(|| probed_format(&file)),
+                    file,
                     interface: key("if").unwrap_or_else(|| "ide".to_owned()),
                     is_cdrom: key("media").as_deref() == Some("cdrom"),
+                    id: key("id"),
                 });
             }
+            "bios" => self.load("loader type='rom'", Path::new(value), "loader"),
             "hda" | "hdb" | "hdc" | "hdd" | "cdrom" => self.own.disks.push(OwnDisk {
                 file: value.into(),
-                format: "raw".to_owned(),
+                format: probed_format(Path::new(value)),
                 interface: "ide".to_owned(),
                 is_cdrom: name == "cdrom",
+                id: None,
             }),
             "device" => self.devices.push(value.to_owned()),
             "netdev" | "nic" => self.networks.push(value.to_owned()),
             _ => {}
         }
+    }
+
+    /// Notes a file of the firmware as an element of `<os>`.
+    fn load(&mut self, open: &str, file: &Path, close: &str) {
+        let file = escaped(&file.display().to_string());
+        self.own.loader.push(format!("<{open}>{file}</{close}>"));
+    }
+
+    /// What a libvirt definition of the guest does not have.
+    fn undefined(&self) -> Vec<String> {
+        let is_undefined = |device: &&String| {
+            let model = device.split(',').next().unwrap_or_default();
+            let is_disk =
+                value_of(device, "drive").is_some_and(|id| bus_of(&self.devices, id).is_some());
+            let is_card = value_of(device, "netdev").is_some();
+            !is_disk && !is_card && !USUAL_DEVICES.iter().any(|usual| model.starts_with(usual))
+        };
+        let devices = self.devices.iter().filter(is_undefined);
+        let is_other = |network: &&String| {
+            !["user", "bridge", "none"].iter().any(|known| network.starts_with(known))
+        };
+        let networks = self.networks.iter().filter(is_other);
+        devices
+            .map(|device| format!("-device {device}"))
+            .chain(networks.map(|network| format!("{network} (user networking instead)")))
+            .chain(self.others.iter().cloned())
+            .collect()
     }
 
     /// The network cards: a `-device` for each `-netdev`, or `-nic` with both.
@@ -227,6 +294,20 @@ impl LineReader {
         }
         changes
     }
+}
+
+/// The bus of the device that has a drive.
+fn bus_of(devices: &[String], drive: &str) -> Option<&'static str> {
+    let device = devices.iter().find(|device| value_of(device, "drive") == Some(drive))?;
+    BUSES.iter().find(|(model, _)| device.starts_with(model)).map(|(_, bus)| *bus)
+}
+
+/// The format of a disk that names none, as QEMU finds it out.
+fn probed_format(file: &Path) -> String {
+    let mut begins = [0; 4];
+    let is_read = foreign::open(file).and_then(|mut file| file.read_exact(&mut begins)).is_ok();
+    let format = if is_read && begins == QCOW2 { "qcow2" } else { "raw" };
+    format.to_owned()
 }
 
 /// The value of a key in `a=1,b=2`.
@@ -273,6 +354,7 @@ mod tests {
         for name in ["bzImage", "initrd.img", "a.img", "a,b.img"] {
             std::fs::write(directory.path().join(name), "").expect("a file");
         }
+        std::fs::write(directory.path().join("b.qcow2"), b"QFI\xfb\0\0\0\x03").expect("a file");
         std::fs::create_dir(directory.path().join("share")).expect("a directory");
         let line = qemu_line(&format!("qemu-system-x86_64 {options}")).expect("a line");
         own_guest(line, &directory.path().join("start.sh"))
@@ -326,6 +408,23 @@ mod tests {
         assert_eq!(words(line), "-drive format=raw,file=…/a,,b.img,if=virtio");
         let own = guest(&format!("-kernel bzImage {line}")).expect("a guest");
         assert!(own.disks[0].file.ends_with("a,b.img"), "{:?}", own.disks);
+    }
+
+    #[test]
+    fn a_definition_has_the_bus_of_a_disks_device_and_names_what_it_leaves_out() {
+        let line = "-kernel bzImage -M pc -drive file=a.img,if=none,id=hd -device virtio-blk-pci,drive=hd \
+             -drive if=pflash,format=raw,file=b.qcow2 -hda b.qcow2 -device vfio-pci,host=01:00.0 \
+             -netdev tap,id=n,ifname=tap0 -device e1000,netdev=n -device virtio-rng-pci -fsdev local,id=f,path=share";
+        let own = guest(line).expect("a guest");
+        let disks: Vec<[&str; 2]> =
+            own.disks.iter().map(|disk| [&*disk.interface, &*disk.format]).collect();
+        assert_eq!(disks, [["virtio", "raw"], ["ide", "qcow2"]]);
+        assert!(own.loader[0].starts_with("<loader readonly='yes' type='pflash'>/"), "{own:?}");
+        let [vfio, tap, machine, share] = own.undefined.as_slice() else { panic!("{own:?}") };
+        assert_eq!(vfio, "-device vfio-pci,host=01:00.0");
+        assert_eq!(tap, "tap,id=n,ifname=tap0 (user networking instead)");
+        assert_eq!(machine, "-machine pc (q35 instead)");
+        assert!(share.starts_with("-fsdev local,id=f,path=/"), "{share}");
     }
 
     #[test]

@@ -131,8 +131,12 @@ pub struct OwnGuest {
     login: Option<GuestUser>,
     /// What is not as the user wrote it, a sentence each.
     pub changes: Vec<String>,
+    /// What [`RealTimeMachine::to_libvirt_xml`](super::RealTimeMachine::to_libvirt_xml) leaves out.
+    pub undefined: Vec<String>,
     disks: Vec<OwnDisk>,
     cards: Vec<OwnCard>,
+    /// Its firmware, as elements of libvirt.
+    loader: Vec<String>,
 }
 
 /// A disk of a guest.
@@ -144,6 +148,8 @@ pub(super) struct OwnDisk {
     /// As `-drive if=` has it.
     pub(super) interface: String,
     pub(super) is_cdrom: bool,
+    /// What `-device drive=` names it by.
+    pub(super) id: Option<String>,
 }
 
 /// A network card of a guest.
