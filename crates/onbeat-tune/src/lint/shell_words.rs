@@ -198,11 +198,17 @@ impl WordReader<'_> {
         while self.chars.next_if(|(_, c)| *c != '\n').is_some() {}
     }
 
+    /// Takes the end of a line behind the carriage return of a file from Windows.
+    fn takes_newline(&mut self) -> bool {
+        self.chars.next_if(|(_, c)| *c == '\n').is_some()
+    }
+
     fn read(&mut self, at: usize, c: char) -> Result<(), LintError> {
         match c {
             '\\' => match self.chars.next() {
                 // A line that continues.
                 Some((_, '\n')) | None => {}
+                Some((_, '\r')) if self.takes_newline() => {}
                 Some((escaped_at, escaped)) => self.begin_word(at).push(escaped_at, escaped),
             },
             '\'' | '"' => {
@@ -242,6 +248,7 @@ impl WordReader<'_> {
                 _ if c == quote => return Ok(()),
                 '\\' if quote == '"' => match self.chars.next() {
                     Some((_, '\n')) => {}
+                    Some((_, '\r')) if self.takes_newline() => {}
                     Some((escaped_at, escaped)) => self.begin_word(at).push(escaped_at, escaped),
                     None => return Err(open),
                 },
@@ -274,6 +281,10 @@ mod tests {
             &["fi"],
         ];
         assert_eq!(texts(script), expected);
+        assert_eq!(
+            texts("a -b \\\r\n  'c'\r\n\"d\\\r\ne\"\r\n"),
+            [vec!["a", "-b", "c"], vec!["de"]]
+        );
         assert_eq!(texts("a $(b $(c d); e)f g"), [["a", "$(b $(c d); e)f", "g"]]);
     }
 
