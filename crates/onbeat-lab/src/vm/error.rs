@@ -154,11 +154,11 @@ pub enum VmError {
         limit: usize,
     },
     /// QEMU could not be started, or ended at once.
-    #[error("{QEMU} ended with {status} before the guest started: {message}")]
+    #[error("{QEMU} ended with {status} before the guest started{}", after_colon(message))]
     Qemu {
         /// Its exit status.
         status: String,
-        /// Last line of its standard error.
+        /// Last line of its standard error; empty without one.
         message: String,
     },
     /// A process of QEMU could not be waited for or ended.
@@ -186,11 +186,11 @@ pub enum VmError {
         console: PathBuf,
     },
     /// QEMU was killed, or failed, while the guest ran.
-    #[error("QEMU ended with {status} while the guest ran; its last message: {message:?}")]
+    #[error("QEMU ended with {status} while the guest ran{}", after_colon(message))]
     Killed {
         /// Signal or exit status.
         status: String,
-        /// Last line of its standard error.
+        /// Last line of its standard error; empty without one.
         message: String,
     },
     /// The guest ended before it could be saved.
@@ -305,6 +305,11 @@ impl CellFailure for VmError {
             _ => FailureScope::Campaign,
         }
     }
+}
+
+/// A message behind a colon; nothing where there is none.
+fn after_colon(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
 /// The last line of a text that is not empty.

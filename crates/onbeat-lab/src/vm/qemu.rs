@@ -44,6 +44,10 @@ pub fn qemu_version() -> Result<String, VmError> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| not_started(&error))?;
+    if !output.status.success() {
+        let (status, message) = (output.status.to_string(), last_line(&output.stderr));
+        return Err(VmError::Qemu { status, message });
+    }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
