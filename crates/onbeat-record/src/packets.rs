@@ -128,7 +128,7 @@ pub struct DevicePackets {
     pub p99_ns: u64,
     /// Largest `round_trip`, in nanoseconds.
     pub max_ns: u64,
-    /// Median from release to answer, in nanoseconds; 0 with a single device.
+    /// Median from release to answer, in nanoseconds; 0 with a single device and no plan.
     #[serde(default)]
     pub response_p50_ns: u64,
     /// Sum of the places of its answers in the order of arrival within a cycle, from 1.

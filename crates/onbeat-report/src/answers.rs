@@ -82,23 +82,26 @@ fn mean_place(device: &DevicePackets) -> Option<f64> {
 /// Returns the latest cycles in detail, and every device beside its prediction where there is one.
 #[must_use]
 pub fn tables(account: &PacketAccount, letters: Letters) -> Vec<Table> {
-    let Some(cycles) = &account.cycles else { return Vec::new() };
     let predicted = account.predicted.as_ref().map(|plan| beside(account, plan, letters));
-    let latest = (!cycles.latest.is_empty()).then(|| latest(cycles, letters));
+    let cycles = account.cycles.as_ref().filter(|cycles| !cycles.latest.is_empty());
+    let latest = cycles.map(|cycles| latest(cycles, letters));
     predicted.into_iter().chain(latest).collect()
 }
 
 fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) -> Table {
     let row = |(number, (device, predicted)): (usize, (&DevicePackets, &PredictedDevice))| {
-        let rest_us = (device.response_p50_ns as f64 - predicted.response_p50_ns as f64) / 1e3;
+        let measured_ns = device.response_p50_ns;
+        let rest_us = (measured_ns as f64 - predicted.response_p50_ns as f64) / 1e3;
+        // Nothing was answered, or the run is of a version that kept no response of a single device.
+        let if_answered = |text: String| if measured_ns > 0 { text } else { "-".to_owned() };
         // Wider than the counts of a file, which may be anything up to 2^53.
         let lost_ppm = u128::from(device.lost) * 1_000_000;
         let lost_ppm = lost_ppm.checked_div(device.scheduled.into()).unwrap_or(0);
         Row::new([
             format!("{number} {}", predicted.name),
             us(predicted.response_p50_ns),
-            us(device.response_p50_ns),
-            fixed(rest_us, 1),
+            if_answered(us(measured_ns)),
+            if_answered(fixed(rest_us, 1)),
             predicted.place.to_string(),
             mean_place(device).map_or("-".to_owned(), |place| format!("{place:.1}")),
             count(predicted.lost_ppm),
@@ -115,7 +118,9 @@ fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) ->
         columns: [Column::words("device")].into_iter().chain(heads.map(Column::figures)).collect(),
         rows: account.devices.iter().zip(&plan.devices).enumerate().map(row).collect(),
         legend: vec![
-            "medians; rest: not the wire, that is the operating systems at both ends".to_owned(),
+            "medians; rest: not the wire, that is the operating systems at both ends; below 0 the \
+             links are faster than the plan's"
+                .to_owned(),
         ],
     }
 }
@@ -238,6 +243,10 @@ mod tests {
         assert_eq!((shown.len(), shown[0].rows.len()), (2, 2));
         let text = shown[1].to_text(100);
         assert!(text.contains("as sent"), "{text}");
+
+        let alone =
+            PacketAccount { devices: account.devices[..1].to_vec(), cycles: None, ..account };
+        assert_eq!(tables(&alone, Letters::Ascii).len(), 1, "a single device has its prediction");
     }
 
     #[test]

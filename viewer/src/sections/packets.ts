@@ -92,6 +92,7 @@ function devices(name: string, { devices: all, predicted }: PacketAccount): HTML
   ];
   const row = (of: DevicePackets, device: number): HTMLElement => {
     const plan = predicted?.devices[device];
+    const response = of.response_p50_ns ?? ns(0);
     const cells = [
       ...[of.min_ns, of.p50_ns, of.p99_ns, of.max_ns].map((value) =>
         value === 0 ? '–' : usCell(value, false),
@@ -100,7 +101,7 @@ function devices(name: string, { devices: all, predicted }: PacketAccount): HTML
       place(of),
       ...(plan
         ? [
-            usCell(of.response_p50_ns ?? ns(0), false),
+            response === 0 ? '–' : usCell(response, false),
             usCell(plan.response_p50_ns, false),
             count(plan.place),
           ]

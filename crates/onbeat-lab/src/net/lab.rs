@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_figures::units::counted;
 use onbeat_net::address::AddressRange;
 use onbeat_net::device::Devices;
 use onbeat_net::packet::PORT;
@@ -105,14 +106,19 @@ impl NetworkLab {
 fn left_out(network: &Network, cabling: &Cabling, rates: LinkRates) -> Vec<String> {
     let mut sentences = Vec::new();
     if cabling.hosts > 0 || network.background_streams() > 0 {
-        sentences.push(format!(
-            "the plan's {} other hosts and {} streams of background traffic are left out",
-            cabling.hosts,
-            network.background_streams()
-        ));
+        let hosts = counted(cabling.hosts as u64, "other host");
+        let streams = counted(network.background_streams() as u64, "stream");
+        sentences
+            .push(format!("left out of the plan: {hosts} and {streams} of background traffic"));
     }
     if network.has_larger_headers() {
         sentences.push("packets are plain IPv4: without the plan's IPv6 or VLAN tag".to_owned());
+    }
+    if rates == LinkRates::Planned {
+        sentences.push(
+            "links let two packets pass at once, then keep the plan's rate: a packet by itself takes no time on the wire"
+                .to_owned(),
+        );
     }
     if rates == LinkRates::Planned && cabling.has_overheads {
         sentences.push(

@@ -29,7 +29,7 @@ pub(super) struct RoundTripCompanion {
     pub(super) lost_after_ns: u64,
     pub(super) fates: FateReceiver,
     pub(super) tally: RoundTripTally,
-    /// Cycle by cycle; `None` with a single device.
+    /// Cycle by cycle; `None` with a single device and no plan.
     pub(super) cycles: Option<CycleTally>,
     /// What a plan predicts; `None` without one.
     pub(super) predicted: Option<PredictedAnswers>,
@@ -91,7 +91,8 @@ impl RoundTripCompanion {
             foreign: read(&counters.foreign),
             unrecorded: read(&counters.unrecorded),
             devices: counters.devices.iter().enumerate().map(device).collect(),
-            cycles: self.cycles.as_ref().map(CycleTally::cycles),
+            // The cycle of a single device is its answer.
+            cycles: self.cycles.as_ref().filter(|_| self.targets.len() > 1).map(CycleTally::cycles),
             drops: self.drops(),
             predicted: self.predicted.clone(),
         }

@@ -275,7 +275,8 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
         socket: cold_socket,
         tally: RoundTripTally::new(targets.len()),
         dropped_before: None,
-        cycles: (targets.len() > 1).then(|| CycleTally::new(targets.len())),
+        cycles: (targets.len() > 1 || plan.predicted.is_some())
+            .then(|| CycleTally::new(targets.len())),
         predicted: plan.predicted,
         targets,
         payload: packets.bytes,

@@ -16,7 +16,7 @@ use crate::cmd::looping::check_cpu;
 use crate::cmd::measure::options::Measure;
 use crate::cmd::{ExitVerdict, Failure, measure, worse};
 use crate::signals::{self, OnUsr1};
-use crate::term::{Tone, advise, columns, put, wrapped};
+use crate::term::{Tone, advise, columns, counted, put, wrapped};
 
 /// Measuring time of a run.
 const USUAL_NS: u64 = 10_000_000_000;
@@ -70,6 +70,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
 }
 
 fn greeting(lab: &NetworkLab, rates: LinkRates) -> String {
+    let devices = counted(lab.addresses.len(), "device");
     let switches = match lab.switches {
         1 => "1 switch".to_owned(),
         count => format!("{count} switches"),
@@ -79,8 +80,7 @@ fn greeting(lab: &NetworkLab, rates: LinkRates) -> String {
         LinkRates::Planned => "links at the plan's rates",
     };
     format!(
-        "{} devices and {switches} in network namespaces, {links}; built in {:.2} s, and gone with this process",
-        lab.addresses.len(),
+        "{devices} and {switches} in network namespaces, {links}; built in {:.2} s, and gone with this process",
         lab.built_in.as_secs_f64()
     )
 }
