@@ -139,11 +139,12 @@ impl Stock {
         Ok(Initramfs::new(kernel, &self.busybox)?.build(&self.work)?)
     }
 
-    /// Returns the kernel of a command line: an image where the word is a path, else a package.
+    /// Returns the kernel of a command line: an image where the word is a path or a file here, else a
+    /// package.
     fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
         let KernelOptions { kernel, parts } = options;
         let modules = &parts.modules;
-        if kernel.contains('/') {
+        if kernel.contains('/') || Path::new(kernel).is_file() {
             return Ok(Kernel::from_image(&self.work, Path::new(kernel), modules.as_deref())?);
         }
         if modules.is_some() {
