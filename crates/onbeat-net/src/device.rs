@@ -83,6 +83,14 @@ pub enum DeviceError {
         /// As requested.
         first_port: u16,
     },
+    /// A silence is that of a device that there is not.
+    #[error("device {device} cannot be silent: the devices are 0 to {}", count.saturating_sub(1))]
+    Silence {
+        /// Its number.
+        device: u16,
+        /// Number of devices.
+        count: u16,
+    },
     /// A socket cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -127,12 +135,16 @@ impl Devices {
     /// Opens a socket for each device.
     ///
     /// # Errors
-    /// [`DeviceError::Count`], [`DeviceError::Bind`].
+    /// [`DeviceError::Count`], [`DeviceError::Silence`], [`DeviceError::Bind`].
     pub fn open(options: &DeviceOptions) -> Result<Self, DeviceError> {
         let DeviceOptions { bind, first_port, count, .. } = *options;
         let last_port = u32::from(first_port) + u32::from(count) - u32::from(count > 0);
         if !(1..=MOST_DEVICES).contains(&count) || last_port > u32::from(u16::MAX) {
             return Err(DeviceError::Count { count, first_port });
+        }
+        if let Some(&Silence { device, .. }) = options.silences.iter().find(|of| of.device >= count)
+        {
+            return Err(DeviceError::Silence { device, count });
         }
 
         let socket = |number: u16| {

@@ -147,6 +147,9 @@ fn a_port_in_use_is_named() {
     let why = Devices::open(&DeviceOptions { first_port: port, ..options(1) }).expect_err("in use");
     assert!(why.to_string().contains(&format!("127.0.0.1:{port}")), "{why}");
     assert!(matches!(Devices::open(&options(0)), Err(DeviceError::Count { .. })));
+    let silences = vec![Silence { device: 3, from: 10, to: 20 }];
+    let why = Devices::open(&DeviceOptions { silences, ..options(3) }).expect_err("no device 3");
+    assert_eq!(why.to_string(), "device 3 cannot be silent: the devices are 0 to 2");
     let beyond = DeviceOptions { first_port: 65_000, ..options(1000) };
     assert!(matches!(Devices::open(&beyond), Err(DeviceError::Count { .. })));
 }

@@ -185,7 +185,7 @@ pub(crate) struct NetDeviceOptions {
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub(crate) bind: IpAddr,
     /// Port of the first device; the others follow
-    #[arg(long, default_value_t = onbeat_net::packet::PORT, value_name = "PORT")]
+    #[arg(long, default_value_t = onbeat_net::packet::PORT, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Number of devices
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_DEVICES)))]
@@ -221,7 +221,7 @@ pub(crate) struct NetBoardOptions {
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub(crate) bind: IpAddr,
     /// UDP port
-    #[arg(long, default_value_t = BOARD_PORT, value_name = "PORT")]
+    #[arg(long, default_value_t = BOARD_PORT, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Output to write to
     ///
@@ -254,7 +254,7 @@ pub(crate) struct NetLogOptions {
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub(crate) bind: IpAddr,
     /// UDP port
-    #[arg(long, default_value_t = LOG_PORT, value_name = "PORT")]
+    #[arg(long, default_value_t = LOG_PORT, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Address or range whose runs are taken; repeatable [default: this machine]
     #[arg(long, value_name = "RANGE")]
