@@ -23,6 +23,29 @@ impl Letters {
     }
 }
 
+/// A text with `µs` for `us` behind a number, where the letters allow it.
+///
+/// ```
+/// use onbeat_figures::{Letters, units::in_letters};
+///
+/// let text = in_letters("after 5 us, of 3 users that use us", Letters::Unicode);
+/// assert_eq!(text, "after 5 µs, of 3 users that use us");
+/// ```
+#[must_use]
+pub fn in_letters(text: &str, letters: Letters) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(" us").filter(|_| letters == Letters::Unicode) {
+        let (before, behind) = (&rest[..at], &rest[at + " us".len()..]);
+        let is_unit = before.ends_with(|c: char| c.is_ascii_digit())
+            && !behind.starts_with(|c: char| c.is_alphanumeric());
+        written.push_str(before);
+        written.push_str(if is_unit { " µs" } else { " us" });
+        rest = behind;
+    }
+    written + rest
+}
+
 /// A time in nanoseconds with three significant digits: `17.1 us`, `1.07 ms`, `346 ms`, `2.3 s`.
 /// Whole nanoseconds are the smallest unit.
 ///

@@ -5,7 +5,7 @@ use super::statistics::Share;
 use super::summary::Summary;
 use super::table::{Column, Entry, NO_FIGURE, Row, Table};
 use super::tables::{IN_PROGRESS, TRUNCATED, mark_of};
-use super::units::{Letters, count, three_digits};
+use super::units::{Letters, count, in_letters, three_digits};
 use super::verdict::limit_in_words;
 use onbeat_record::Series;
 
@@ -47,8 +47,7 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     };
 
     if let Some(limit) = limit {
-        let words = limit_in_words(limit);
-        let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
+        let words = in_letters(&limit_in_words(limit), letters);
         table.legend.push(format!("limit: {words}; over is the number of releases beyond it"));
     }
 

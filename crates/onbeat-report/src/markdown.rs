@@ -15,7 +15,7 @@ use super::spikes;
 use super::summary::Summary;
 use super::table::{Align, Column, Entry, Mark, Row, Table};
 use super::tables;
-use super::units::{Letters, capital, spoken, under};
+use super::units::{Letters, capital, in_letters, spoken, under};
 use super::verdict::Outcome;
 use onbeat_cause::{Advice, CauseKind};
 
@@ -85,7 +85,7 @@ fn code(text: &str) -> String {
 }
 
 fn unicode(text: &str) -> String {
-    text.replace(" us", " µs")
+    in_letters(text, Letters::Unicode)
 }
 
 const fn sign(outcome: Option<Outcome>) -> &'static str {

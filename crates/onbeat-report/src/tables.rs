@@ -8,7 +8,7 @@ use super::once::once;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, NO_FIGURE, Row, Table};
-use super::units::{Letters, count, counted, fixed, ratio, under};
+use super::units::{Letters, count, counted, fixed, in_letters, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use onbeat_host::thread::Grant;
 use onbeat_record::{Series, TUNING_LETTERS};
@@ -245,8 +245,7 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
         Row { entries, begins_group: false }
     };
 
-    let words = limit_in_words(limit);
-    let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
+    let words = in_letters(&limit_in_words(limit), letters);
     Some(Table {
         title: format!("{words}: releases over the limit / all releases"),
         columns,

@@ -7,7 +7,7 @@ use onbeat::record::Series;
 use onbeat::thread::shell_line;
 use onbeat_report::closing::{self, ClosingLine};
 use onbeat_report::table::Table;
-use onbeat_report::units::{Letters, under};
+use onbeat_report::units::{Letters, in_letters, under};
 use onbeat_report::{
     Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, noise, packets,
     probes, spikes, sweep, tables,
@@ -99,12 +99,8 @@ fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {
 }
 
 fn say_line(line: &ClosingLine) {
-    let text = format!("{:8} {}", line.label, line.text);
-    let text = if letters() == Letters::Unicode {
-        text.replace(" us", " µs").replace("->", "→")
-    } else {
-        text
-    };
+    let text = in_letters(&format!("{:8} {}", line.label, line.text), letters());
+    let text = if letters() == Letters::Unicode { text.replace("->", "→") } else { text };
     say_folded(line.outcome.map_or(Tone::Plain, tone_of), &text);
 }
 

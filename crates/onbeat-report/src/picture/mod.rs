@@ -9,7 +9,7 @@ use super::closing;
 use super::file_facts::cell_of;
 use super::imported::{UNKNOWN, as_headline};
 use super::summary::Summary;
-use super::units::{Letters, capital, spoken, time_ns, under};
+use super::units::{Letters, capital, in_letters, spoken, time_ns, under};
 use super::verdict::Outcome;
 use canvas::{Anchor, Canvas, Ink, Letter, Pen};
 use curve::{Curve, CurvePoint, curve};
@@ -129,7 +129,7 @@ fn head(canvas: &mut Canvas, summary: &Summary) {
     let answer = outcome.map_or(sentence.as_str(), |outcome| {
         sentence.strip_prefix(&format!("{}: ", outcome.words())).unwrap_or(&sentence)
     });
-    let clause = answer.replace(" us", " µs");
+    let clause = in_letters(answer, Letters::Unicode);
     let clause = as_headline(summary, &clause);
     let most = WIDTH as f32 - 2.0 * MARGIN;
     let sizes = [30.0, 26.0, 22.0, 18.0, 14.0, 11.0];
