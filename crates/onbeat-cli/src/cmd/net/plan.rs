@@ -4,11 +4,11 @@ use onbeat_net::plan::{
     DevicePrediction, LinkPrediction, NetPrediction, Network, picture, simulate,
 };
 use onbeat_report::table::{Column, Row, Table};
-use onbeat_report::units::fixed;
+use onbeat_report::units::{count, counted, fixed};
 
 use super::options::PlanOptions;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::term::{Tone, columns, say, unicode, wrapped};
+use crate::term::{Tone, columns, letters, say, unicode, wrapped};
 
 pub(super) fn run(options: &PlanOptions) -> Result<ExitVerdict, Failure> {
     let network = Network::read(&options.file)?;
@@ -35,7 +35,7 @@ fn in_ascii(drawn: &str) -> String {
 }
 
 fn table(prediction: &NetPrediction) -> Table {
-    let us = |value: f64| format!("{value:.1}");
+    let us = |value: f64| fixed(value, 1);
     let row = |group: &[DevicePrediction]| {
         let most = |pick: fn(&DevicePrediction) -> f64| group.iter().map(pick).fold(0.0, f64::max);
         let sum = |pick: fn(&DevicePrediction) -> u64| group.iter().map(pick).sum::<u64>();
@@ -49,15 +49,19 @@ fn table(prediction: &NetPrediction) -> Table {
             us(most(|device| device.on_wire_us)),
             of_answers(least),
             of_answers(most(|device| device.round_trip.max_us)),
-            answered.to_string(),
-            sum(|device| device.late).to_string(),
-            sum(|device| device.lost).to_string(),
+            count(answered),
+            count(sum(|device| device.late)),
+            count(sum(|device| device.lost)),
         ])
     };
     let groups = prediction.devices.chunk_by(|one, next| one.group == next.group);
 
     Table {
-        title: format!("Predicted round trips, {} cycles, us", prediction.cycles),
+        title: format!(
+            "Predicted round trips, {}, {}",
+            counted(prediction.cycles, "cycle"),
+            letters().microseconds()
+        ),
         columns: Column::all(&["device"], &["on wire", "min", "max", "answered", "late", "lost"]),
         rows: groups.map(row).collect(),
         legend: vec![
@@ -112,7 +116,7 @@ mod tests {
         let prediction = simulate(&Network::parse(plan).unwrap()).unwrap();
         assert!(prediction.devices.iter().any(|device| device.answered == 0));
         let text = table(&prediction).to_text(100);
-        assert!(text.contains("1703.3") && !text.contains(" 0.0 "), "{text}");
+        assert!(text.contains("1,703.3") && !text.contains(" 0.0 "), "{text}");
         let said = sentences(&prediction);
         assert!(said.contains("s to controller, cannot carry this traffic"), "{said}");
     }
