@@ -13,7 +13,7 @@ use super::clock::VmClock;
 use super::error::last_line;
 use super::frame::{self, FrameError};
 use super::leftover::{self, GuestDirectory};
-use super::own::{CONSOLE_SOCKET, LoginThread, OwnLogin};
+use super::own::{CONSOLE_SOCKET, LoginThread, OwnLogin, OwnMachine};
 use super::qemu::{POLL_EVERY, QemuProcess, SOCKET, shell_line, split};
 use super::result::GuestResult;
 use super::snapshot::{self, SNAPSHOT};
@@ -270,9 +270,10 @@ impl<C: VmClock> Guest<C> {
     }
 
     fn kernel_command_line(&self, job: &Job) -> Result<String, VmError> {
-        if let (Some(own), true) = (&self.boot.own, self.login().is_some()) {
-            let words = [own.append.clone()].into_iter().chain(self.kernel_arguments.clone());
-            return Ok(words.collect::<Vec<_>>().join(" "));
+        let append = self.boot.own.as_ref().map(OwnMachine::split_append);
+        let (of_kernel, to_init) = append.unwrap_or_default();
+        if self.login().is_some() {
+            return Ok([of_kernel, self.kernel_arguments.clone(), to_init].concat().join(" "));
         }
         let of_clock = self.clock.kernel_arguments().iter().map(|word| (*word).to_owned());
         let mut words: Vec<String> = match &self.boot.own {
@@ -290,6 +291,7 @@ impl<C: VmClock> Guest<C> {
         if !self.boot.takes_job_file {
             words.push(job.to_kernel_argument());
         }
+        words.extend(to_init);
 
         let line = words.join(" ");
         match line.len() {

@@ -299,9 +299,18 @@ impl OwnMachine {
         format!(" {:?} {:?} {}{files}{login}", self.words, self.processor, self.append)
     }
 
-    /// The kernel command line, with what makes the agent the first process and records the console.
+    /// The words of its kernel, and those that the kernel leaves to the first process: from `--` on.
+    pub(super) fn split_append(&self) -> (Vec<String>, Vec<String>) {
+        let mut kernel: Vec<String> = self.append.split_whitespace().map(str::to_owned).collect();
+        let end = kernel.iter().position(|word| word == "--").unwrap_or(kernel.len());
+        let to_init = kernel.split_off(end);
+        (kernel, to_init)
+    }
+
+    /// The kernel command line without words for the first process, with what makes the agent that
+    /// process and records the console.
     pub(super) fn command_line(&self) -> Vec<String> {
-        let own = self.append.split_whitespace().map(str::to_owned);
+        let (own, _) = self.split_append();
         let console = (!self.append.contains("console=ttyS0")).then_some("console=ttyS0");
         let first = format!("rdinit={FIRST_PROCESS}");
         // With PREEMPT_RT and two CPUs the results fill the serial port faster than its interrupt thread takes note of: the kernel
@@ -309,7 +318,7 @@ impl OwnMachine {
         // guest that crashes ends at once. The check of the timer compares it with a counted loop, which an emulated processor on a
         // busy machine does not keep to ("IO-APIC + timer doesn't work"); under KVM the kernel leaves it out by itself.
         let kept = ["noirqdebug", "no_timer_check", "panic=-1"].map(str::to_owned);
-        own.chain(console.map(str::to_owned)).chain([first]).chain(kept).collect()
+        own.into_iter().chain(console.map(str::to_owned)).chain([first]).chain(kept).collect()
     }
 }
 
@@ -325,7 +334,7 @@ mod tests {
             fs::write(at(name), content).expect("a file");
         }
         let script = format!(
-            "kvm -kernel {0}/k -initrd {0}/i -append 'root=/dev/vda console=tty0'",
+            "kvm -kernel {0}/k -initrd {0}/i -append 'root=/dev/vda console=tty0 -- single'",
             directory.path().display()
         );
         fs::write(at("start.sh"), script).expect("a file");
@@ -340,5 +349,6 @@ mod tests {
             words,
             "root=/dev/vda console=tty0 console=ttyS0 rdinit=/onbeat/start noirqdebug no_timer_check panic=-1"
         );
+        assert_eq!(own.machine.split_append().1, ["--", "single"], "the kernel does not read them");
     }
 }
