@@ -14,6 +14,7 @@ use onbeat_control::{
     Channel, Client, CommandWatch, Commander, ControlError, Joint, RingReader, Snapshot, Start,
     safe_stop,
 };
+use onbeat_host::address::AddressRange;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ use super::bridge::{self, limit};
 use super::error::GatewayError;
 use super::remote_frames::{Frame, NotValid};
 use super::remote_key::read_key;
-use super::remote_limits::{CommandAge, PeerRange, RateLimit, age, fits};
+use super::remote_limits::{CommandAge, RateLimit, age, fits};
 use super::remote_notice::StrangerNotice;
 use super::remote_peer::{CommandRight, Peer, PeerEnd};
 use super::zmq_socket::{endpoint, listen};
@@ -165,7 +166,7 @@ struct Holder {
 struct Remote<'w> {
     order: CommandOrder,
     key: Option<Vec<u8>>,
-    ranges: Vec<PeerRange>,
+    ranges: Vec<AddressRange>,
     client: Client,
     seen: Snapshot,
     joints: Vec<(String, Joint)>,
@@ -203,7 +204,7 @@ pub fn command(
 impl<'w> Remote<'w> {
     fn open(order: CommandOrder, warn: &'w dyn Fn(&str)) -> Result<Self, GatewayError> {
         let range =
-            |text: &String| text.parse().map_err(|()| GatewayError::Peers { text: text.clone() });
+            |text: &String| text.parse().map_err(|_| GatewayError::Peers { text: text.clone() });
         let ranges = order.peers.iter().map(range).collect::<Result<_, _>>()?;
         let key = order.key.as_deref().map(read_key).transpose()?;
         let client = Client::open(&order.name)?;

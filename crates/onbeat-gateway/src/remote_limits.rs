@@ -1,7 +1,5 @@
-//! Limits of commands from a network: how old, how many, from where, for which joints.
+//! Limits of commands from a network: how old, how many, for which joints.
 
-use std::net::IpAddr;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// Commands that may come at once, as a part of those of a second: a network that stalls for so long
@@ -36,46 +34,6 @@ impl RateLimit {
             self.tokens -= 1.0;
         }
         is_within
-    }
-}
-
-/// Addresses: one, or those that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PeerRange {
-    address: IpAddr,
-    bits: u32,
-}
-
-impl PeerRange {
-    pub(super) fn contains(self, peer: IpAddr) -> bool {
-        match (self.address, peer.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(peer)) => {
-                (own.to_bits() ^ peer.to_bits()).leading_zeros() >= self.bits
-            }
-            (IpAddr::V6(own), IpAddr::V6(peer)) => {
-                (own.to_bits() ^ peer.to_bits()).leading_zeros() >= self.bits
-            }
-            _ => false,
-        }
-    }
-}
-
-impl FromStr for PeerRange {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-        let address: IpAddr = address.parse().map_err(|_| ())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| ())?;
-        if bits > most {
-            return Err(());
-        }
-        // As peers are: an IPv4 address in IPv6 is an IPv4 address, in the last 32 of 128 bits.
-        Ok(match address.to_canonical() {
-            canonical if canonical == address || bits < 96 => Self { address, bits },
-            canonical => Self { address: canonical, bits: bits - 96 },
-        })
     }
 }
 
@@ -135,22 +93,6 @@ mod tests {
         let later = now + Duration::from_secs(10);
         let fast = (1..=10_000).filter(|&i| limit.take(later + Duration::from_millis(i))).count();
         assert!((999..=1026).contains(&fast), "{fast} in 10 s at ten times the rate");
-    }
-
-    #[test]
-    fn ranges_of_peers_hold_addresses_that_begin_alike() {
-        let range = |text: &str| text.parse::<PeerRange>().unwrap();
-        let is = |text: &str, peer: &str| range(text).contains(peer.parse().unwrap());
-        assert!(is("10.1.2.3", "10.1.2.3") && !is("10.1.2.3", "10.1.2.4"));
-        assert!(is("10.1.2.0/24", "10.1.2.255") && !is("10.1.2.0/24", "10.1.3.0"));
-        assert!(is("0.0.0.0/0", "8.8.8.8") && !is("0.0.0.0/0", "::1"));
-        assert!(is("10.0.0.0/8", "::ffff:10.9.9.9"), "IPv4 through a socket of IPv6");
-        assert!(is("::ffff:10.9.9.9", "10.9.9.9") && !is("::ffff:10.9.9.9", "10.9.9.8"));
-        assert!(is("::ffff:10.0.0.0/104", "10.9.9.9") && !is("::ffff:10.0.0.0/104", "11.0.0.1"));
-        assert!(is("fd00::/8", "fdff::1") && !is("fd00::/8", "fe80::1") && is("::/0", "::1"));
-        for wrong in ["", "10.0.0.0/33", "::/129", "host", "10.0.0.1/", "10.0.0.1/-1"] {
-            assert_eq!(wrong.parse::<PeerRange>(), Err(()), "{wrong}");
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
 //! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake,
 //! [`idle`] how CPUs rested and how fast they ran during a run.
+//! [`address`] says which addresses may talk to a program, and which are local.
 //! [`bpf`] is the door to bpf(2); [`thread`] asks for policy, CPU and locked memory of a loop's thread, [`policy`] is that of any task;
 //! [`user`] says whose a process is.
 //! [`process`] finds and ends all that a load has started. With the feature `program` there is what programs do with their output and with Ctrl-C. [`rights`] gives up what a thread that reads from a network does not need.
@@ -15,6 +16,7 @@
 //! assert_eq!(why.to_string(), "it is a device, not a regular file");
 //! ```
 
+pub mod address;
 pub mod bpf;
 pub mod foreign;
 pub mod idle;

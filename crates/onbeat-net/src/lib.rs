@@ -34,7 +34,6 @@
 //! ask for.
 
 pub mod actuator;
-pub mod address;
 pub mod background;
 pub mod boards;
 pub mod clock_fit;
@@ -53,6 +52,7 @@ pub mod socket_drops;
 pub mod udp;
 
 use onbeat::probe::Description;
+pub use onbeat_host::address;
 
 /// Held by unit tests that count each packet on the loopback, and by one that floods it: the kernel
 /// drops what exceeds the backlog of a CPU, whosever it is.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// An address and those that share its first bits.
 ///
 /// ```
-/// use onbeat_net::address::AddressRange;
+/// use onbeat_host::address::AddressRange;
 ///
 /// let robot: AddressRange = "192.168.7.0/24".parse()?;
 /// assert!(robot.contains("192.168.7.40".parse().unwrap()));
@@ -120,6 +120,13 @@ mod tests {
         assert!(AddressRange::LOOPBACK[0].contains("::ffff:127.0.0.9".parse().unwrap()));
         assert!(!all.contains("::1".parse().unwrap()), "another family");
         assert_eq!(AddressRange::LOOPBACK.map(|range| range.to_string()), ["127.0.0.1/8", "::1"]);
+        let is = |text: &str, peer: &str| {
+            text.parse::<AddressRange>().unwrap().contains(peer.parse().unwrap())
+        };
+        assert!(is("10.1.2.0/24", "10.1.2.255") && !is("10.1.2.0/24", "10.1.3.0"));
+        assert!(is("10.0.0.0/8", "::ffff:10.9.9.9"), "IPv4 through a socket of IPv6");
+        assert!(is("::ffff:10.9.9.9", "10.9.9.9") && !is("::ffff:10.9.9.9", "10.9.9.8"));
+        assert!(is("fd00::/8", "fdff::1") && !is("fd00::/8", "fe80::1") && is("::/0", "::1"));
         for (as_ipv6, text) in
             [("::ffff:10.0.0.0/104", "10.0.0.0/8"), ("::ffff:10.1.1.1", "10.1.1.1")]
         {
@@ -127,7 +134,9 @@ mod tests {
             assert_eq!(range.to_string(), text);
             assert!(!range.contains([192, 168, 0, 1].into()), "{as_ipv6}");
         }
-        for text in ["", "10.0.0.1/33", "::/129", "::ffff:10.0.0.0/95", "host", "10.0.0.0/-1"] {
+        let wrong =
+            ["", "10.0.0.1/33", "::/129", "::ffff:10.0.0.0/95", "host", "10.0.0.1/", "10.0.0.0/-1"];
+        for text in wrong {
             assert!(text.parse::<AddressRange>().is_err(), "{text}");
         }
     }
