@@ -102,11 +102,13 @@ impl Stat {
 /// Returns all processes.
 ///
 /// # Errors
-/// The kernel's, where `/proc` cannot be listed: none is not the same as not seen.
+/// The kernel's, where `/proc` cannot be listed; `NotFound` where it has no process, as an empty
+/// directory in a chroot: this one is there wherever it is mounted.
 pub fn all() -> io::Result<Vec<Stat>> {
     let entries = fs::read_dir("/proc")?.collect::<io::Result<Vec<_>>>()?;
     let numbers = entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    Ok(numbers.filter_map(Stat::read).collect())
+    let all: Vec<Stat> = numbers.filter_map(Stat::read).collect();
+    if all.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(all) }
 }
 
 /// Returns the processes that descend from `ancestor` or belong to its session, except those in
