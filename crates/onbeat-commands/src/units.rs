@@ -15,7 +15,7 @@ pub enum UnitError {
     ShortPeriod(String),
     #[error("`{0}` leaves no time, and every release is late; write a time such as 100us")]
     NoTime(String),
-    #[error("`{0}` is not a period; write the time from one sample to the next, such as 1ms")]
+    #[error("`{0}` is not a period; write a time such as 1ms")]
     NoPeriod(String),
 }
 
@@ -71,7 +71,7 @@ pub fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// Parses the period of imported samples, in nanoseconds.
+/// Parses the period of imported samples or of edges, in nanoseconds.
 pub fn period_ns(text: &str) -> Result<u64, UnitError> {
     match time_ns(text)? {
         0 => Err(UnitError::NoPeriod(text.to_owned())),
