@@ -1,9 +1,10 @@
 //! What `onbeat tune lint` and `onbeat vm lint` share: a file, judged, and its report.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use onbeat_host::foreign::{MOST_BYTES_BY_HAND, Refused};
 use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
 
 use super::failure::tune::TuneFailure;
@@ -76,13 +77,19 @@ impl JudgedFile {
     }
 }
 
-/// Bytes that are not UTF-8 are replaced.
+/// Reads a file, a pipe, or standard input for `-`. Bytes that are not UTF-8 are replaced, and the mark
+/// in front of a text from Windows is left out.
 fn read_text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin().read_to_end(&mut bytes)?;
-    } else {
-        bytes = fs::read(path)?;
+    let source: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path)?),
+    };
+    let most = MOST_BYTES_BY_HAND;
+    let mut read = Vec::new();
+    let bytes = source.take(most + 1).read_to_end(&mut read)? as u64;
+    if bytes > most {
+        return Err(Refused::TooLong { bytes, most }.into());
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&read);
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
