@@ -3,7 +3,8 @@
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 /// Finds a host and its port, such as `board1`, `10.0.0.2:7000`, `[fd00::1]:7470` or `fe80::1%eth0`.
-/// `usual` is the port of one without. An IPv4 address written as IPv6 is an IPv4 address.
+/// `usual` is the port of one without. An IPv4 address written as IPv6 is an IPv4 address, and of a
+/// name's addresses the first of IPv4 is taken: `localhost` is where devices listen by default.
 ///
 /// # Errors
 /// Why it is not found.
@@ -29,8 +30,9 @@ pub fn host_and_port(name: &str, usual: Option<u16>) -> Result<SocketAddr, Strin
     };
     // The system finds the interface of a link-local address, and takes no brackets.
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let mut found = (host, port).to_socket_addrs().map_err(|why| why.to_string())?;
-    match found.next() {
+    let found = (host, port).to_socket_addrs().map_err(|why| why.to_string())?;
+    let found: Vec<SocketAddr> = found.collect();
+    match found.iter().find(|address| address.is_ipv4()).or(found.first()).copied() {
         Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
             Err("a link-local address needs its interface, such as fe80::1%eth0".to_owned())
         }
@@ -50,6 +52,7 @@ mod tests {
         for (name, usual, address) in [
             ("127.0.0.1:9", None, "127.0.0.1:9"),
             ("127.0.0.1", Some(7470), "127.0.0.1:7470"),
+            ("localhost:9", None, "127.0.0.1:9"),
             ("[::1]:9", Some(7470), "[::1]:9"),
             ("[::1]", Some(7470), "[::1]:7470"),
             ("::1", Some(7470), "[::1]:7470"),
