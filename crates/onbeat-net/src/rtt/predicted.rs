@@ -10,7 +10,7 @@ use onbeat_record::{AnswerTimes, PredictedAnswers, PredictedDevice};
 pub(super) const PLAN: ProbeOption = ProbeOption {
     name: "plan",
     help: "Plan of the network, to compare its prediction with the measurement\n\
-           A file as for `onbeat net plan`; size, rate and packets per cycle are those of the run.",
+           A file as for `onbeat net plan`; size, rate, packets per cycle and IP are those of the run.",
     default: None,
     kind: OptionKind::Name,
 };
