@@ -9,7 +9,8 @@ const IPV4: u64 = 20;
 const IPV6: u64 = 40;
 const UDP: u64 = 8;
 const CHECK_SEQUENCE: u64 = 4;
-/// Least content of an untagged frame between its Ethernet header and its check sequence.
+/// Least content of a frame between its Ethernet header and its check sequence; a tag is part of it
+/// (IEEE 802.3, 4.4.2: 64 bytes from address to check sequence).
 const LEAST_CONTENT: u64 = 46;
 /// Largest content of a frame.
 const MOST_CONTENT: u64 = 1500;
@@ -36,13 +37,15 @@ impl FrameSize {
     /// let plain = FrameSize { ipv6: false, vlan: false };
     /// assert_eq!(plain.on_wire(200), 254);
     /// assert_eq!(plain.on_wire(1), 72, "a frame has 64 bytes at least, and the preamble");
+    /// let tagged = FrameSize { vlan: true, ..plain };
+    /// assert_eq!([tagged.on_wire(200), tagged.on_wire(1)], [258, 72], "with its tag");
     /// ```
     #[must_use]
     pub const fn on_wire(self, payload: u64) -> u64 {
-        let content = self.ip() + UDP + payload;
-        let content = if content < LEAST_CONTENT { LEAST_CONTENT } else { content };
         let tag = if self.vlan { VLAN_TAG } else { 0 };
-        PREAMBLE + ETHERNET + tag + content + CHECK_SEQUENCE
+        let content = tag + self.ip() + UDP + payload;
+        let content = if content < LEAST_CONTENT { LEAST_CONTENT } else { content };
+        PREAMBLE + ETHERNET + content + CHECK_SEQUENCE
     }
 
     /// Returns the largest payload of one frame.
