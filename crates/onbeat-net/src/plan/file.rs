@@ -395,11 +395,12 @@ pub(super) fn us_as_ps(us: f64) -> u64 {
     (us * 1e6).round() as u64
 }
 
-/// Parses a rate such as `100M` or `1 Gbit/s`, in bit/s.
+/// Parses a rate such as `100M`, or as ethtool, tc and people write it, in bit/s.
 pub(super) fn rate_bps(text: &str) -> Result<u64, NetPlanError> {
     let bad = || NetPlanError::Rate { text: text.to_owned() };
     let trimmed = text.trim();
-    let trimmed = trimmed.strip_suffix("bit/s").unwrap_or(trimmed).trim_end();
+    let unit = ["bit/s", "bit", "b/s", "bps"].iter().find(|unit| trimmed.ends_with(**unit));
+    let trimmed = trimmed[..trimmed.len() - unit.map_or(0, |unit| unit.len())].trim_end();
     let factor = match trimmed.chars().last() {
         Some('M') => 1e6,
         Some('G') => 1e9,

@@ -75,7 +75,9 @@ fn a_frame_takes_20_3_and_2_03_microseconds() {
         predict(&text).devices[0].round_trip.max_us / 2.0
     };
     assert_near(of("100M"), 20.3, 0.05);
-    assert_near(of("1G"), 2.03, 0.005);
+    for link in ["1G", "1 Gbit/s", "1000Mb/s", "1Gbps", "1000Mbit"] {
+        assert_near(of(link), 2.03, 0.005);
+    }
 }
 
 fn forty(controller: &str, rate_hz: u32) -> NetPrediction {
@@ -241,6 +243,7 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
         ("", "no device"),
         ("[traffic]\nrate = 3\n", "unknown field `rate`"),
         ("[[devices]]\nname = \"d\"\nlink = \"fast\"\n", "link = \"fast\" is not a rate"),
+        ("[[devices]]\nname = \"d\"\nlink = \"100MB/s\"\n", "link = \"100MB/s\" is not a rate"),
         ("[[devices]]\nname = \"d\"\nlink = \"1G\"\nto = \"x\"\n", "d is connected to x"),
         (
             "[[devices]]\nname = \"controller\"\nlink = \"1G\"\n",
