@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use onbeat::campaign::StoreError;
 use onbeat_lab::TomlFileError;
 
 /// Why a command of `onbeat vm` could not run.
@@ -27,6 +28,12 @@ pub(crate) enum VmFailure {
         "--modules, --module and --gpio are for a kernel of the command line; a guest of your own has its own modules"
     )]
     PartsOfOwnGuest,
+    #[error(
+        "neither HOME nor XDG_CACHE_HOME is set; name a directory for kernels and guests by --work"
+    )]
+    NoCache,
+    #[error("{source}; name another directory by --work")]
+    Work { source: StoreError },
     #[error("--login is for a guest of your own: name it by --qemu or --domain")]
     LoginOfNoGuest,
     #[error("{path}: its measurement: {why}")]

@@ -30,8 +30,12 @@ pub(in crate::cmd) struct Stock {
 impl Stock {
     /// Opens the work directory and advises of guests that were left there.
     pub(in crate::cmd) fn open(options: &StockOptions) -> Result<Self, Failure> {
-        let path = options.work.clone().unwrap_or_else(default_work_directory);
-        let work = WorkDirectory::open(&path)?;
+        let path = options.work.clone().map_or_else(default_work_directory, Ok)?;
+        let failed = |why: VmError| match why {
+            VmError::Store(source) => Failure::from(VmFailure::Work { source }),
+            why => why.into(),
+        };
+        let work = WorkDirectory::open(&path).map_err(failed)?;
         for ended in work.ended_guests.iter().filter(|ended| !ended.processes.is_empty()) {
             let sentence = format!(
                 "ended a guest left by an interrupted onbeat (process {})",
@@ -179,9 +183,9 @@ pub(super) fn guest<C: VmClock>(
     guest
 }
 
-/// The user's cache directory, or the one for temporary files.
-fn default_work_directory() -> PathBuf {
+/// The user's cache directory. In one for temporary files others could have put kernels and packages.
+fn default_work_directory() -> Result<PathBuf, VmFailure> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    cache.unwrap_or_else(std::env::temp_dir).join("onbeat/vm")
+    cache.map(|cache| cache.join("onbeat/vm")).ok_or(VmFailure::NoCache)
 }
