@@ -22,11 +22,15 @@ impl OwnGuest {
         lines
     }
 
-    /// The lines inside of `<devices>`: disks and cards.
+    /// The lines inside of `<devices>`: disks with the controller of SCSI, and cards.
     pub(in crate::vm) fn device_lines(&self) -> Vec<String> {
         let mut letters = (b'a'..=b'z').map(char::from);
         let disks = self.disks.iter().filter_map(|disk| Some(disk_lines(disk, letters.next()?)));
-        disks.chain(self.cards.iter().map(card_lines)).flatten().collect()
+        // libvirt's default is an LSI controller of 2000, for which a guest may have no driver.
+        let has_scsi = self.disks.iter().any(|disk| disk.interface == "scsi");
+        let controller = "<controller type='scsi' index='0' model='virtio-scsi'/>".to_owned();
+        let rest = disks.chain(self.cards.iter().map(card_lines)).flatten();
+        has_scsi.then_some(controller).into_iter().chain(rest).collect()
     }
 }
 

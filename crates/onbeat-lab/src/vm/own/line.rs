@@ -425,6 +425,12 @@ mod tests {
         assert_eq!(tap, "tap,id=n,ifname=tap0 (user networking instead)");
         assert_eq!(machine, "-machine pc (q35 instead)");
         assert!(share.starts_with("-fsdev local,id=f,path=/"), "{share}");
+
+        let scsi =
+            "-m 1G -device virtio-scsi-pci -drive file=a.img,if=none,id=s -device scsi-hd,drive=s";
+        let lines = guest(scsi).expect("a guest").device_lines();
+        assert!(lines[0].contains("model='virtio-scsi'"), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("dev='sda' bus='scsi'")), "{lines:?}");
     }
 
     #[test]
