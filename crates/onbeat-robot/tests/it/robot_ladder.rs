@@ -3,6 +3,7 @@
 use crate::robot_world;
 
 use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::step::Controller;
 use onbeat_robot::motion::{DownReason, JointState, RobotPhase, Rung, Trajectory};
 use onbeat_segment::{Fault, Segment};
 use robot_world::World;

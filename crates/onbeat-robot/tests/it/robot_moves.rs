@@ -298,7 +298,7 @@ fn a_csv_file_of_a_spreadsheet_is_read() {
         assert!(Trajectory::csv(text, &robot).is_ok(), "{text}");
     }
     let thousands = "time;left knee\n0;0\n1.000,5;0,25\n";
-    let said = Trajectory::csv(thousands, &robot).unwrap_err().to_string();
+    let said = Trajectory::csv(thousands, &robot).err().unwrap().to_string();
     assert!(said.contains("line 3, column 1: \"1.000,5\" is not a finite number"), "{said}");
 }
 

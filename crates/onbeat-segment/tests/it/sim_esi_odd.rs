@@ -393,7 +393,8 @@ fn values_of_one_name_are_those_of_their_subindices_in_every_dictionary() {
     let segment = Segment::from_description(&description).unwrap();
     for index in [0x2000, 0x2800] {
         let values = [1, 2, 3].map(|number| segment.value(0, index, number));
-        assert_eq!(values, [0x11, 0x22, 0x33].map(|low| Some(&[low, 0][..])), "{index:#x}");
+        let low = [[0x11, 0], [0x22, 0], [0x33, 0]];
+        assert_eq!(values, low.each_ref().map(|bytes| Some(&bytes[..])), "{index:#x}");
     }
     let warnings = description.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
