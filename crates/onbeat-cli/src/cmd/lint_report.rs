@@ -4,14 +4,16 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use onbeat_host::foreign::{MOST_BYTES_BY_HAND, Refused};
-use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
+use onbeat_tune::lint::{LintError, LintReport, LintSubject, MOST_BYTES, lint};
 
 use super::failure::tune::TuneFailure;
 use super::{Common, ExitVerdict, Failure};
 use crate::term::{Tone, advise, put, say};
 
 pub(super) struct JudgedFile {
+    /// As they are in the file.
+    bytes: Vec<u8>,
+    /// Bytes that are not UTF-8 are replaced.
     pub(super) text: String,
     pub(super) subject: LintSubject,
     pub(super) report: LintReport,
@@ -42,11 +44,20 @@ impl JudgedFile {
         path: &Path,
         subject_of: impl FnOnce(&str) -> Result<LintSubject, LintError>,
     ) -> Result<Self, Failure> {
-        let text = read_text(path).map_err(Common::file("read", path))?;
+        let bytes = read_bytes(path).map_err(Common::file("read", path))?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The mark in front of a text from Windows.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
         let failed = |source| TuneFailure::Lint { path: path.to_owned(), source };
         let subject = subject_of(&text).map_err(failed)?;
-        let report = lint(&text, subject).map_err(failed)?;
-        Ok(Self { text, subject, report })
+        let mut report = lint(&text, subject).map_err(failed)?;
+        if let Err(why) = str::from_utf8(&bytes) {
+            let before = &bytes[..why.valid_up_to()];
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            text.clone_into(&mut report.corrected);
+            report.refusal = Some(format!("line {line} is not UTF-8; iconv converts the file"));
+        }
+        Ok(Self { bytes, text, subject, report })
     }
 
     /// Prints the report, in text after `heading`.
@@ -58,7 +69,11 @@ impl JudgedFile {
         match form {
             LintForm::Json => say(Tone::Plain, &serde_json::to_string(&self.report)?),
             LintForm::Corrected => {
-                put(|out| out.write_all(self.report.corrected.as_bytes()));
+                let corrected = match self.report.refusal {
+                    Some(_) => self.bytes.as_slice(),
+                    None => self.report.corrected.as_bytes(),
+                };
+                put(|out| out.write_all(corrected));
                 if let Some(why) = &self.report.refusal {
                     advise(Tone::Careful, &format!("not corrected: {why}; the text is as it was"));
                 }
@@ -77,19 +92,18 @@ impl JudgedFile {
     }
 }
 
-/// Reads a file, a pipe, or standard input for `-`. Bytes that are not UTF-8 are replaced, and the mark
-/// in front of a text from Windows is left out.
-fn read_text(path: &Path) -> io::Result<String> {
-    let source: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path)?),
-    };
-    let most = MOST_BYTES_BY_HAND;
-    let mut read = Vec::new();
-    let bytes = source.take(most + 1).read_to_end(&mut read)? as u64;
-    if bytes > most {
-        return Err(Refused::TooLong { bytes, most }.into());
+/// Reads no more than shows that a file is too long: a device has no end.
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = MOST_BYTES as u64 + 1;
+    if path == Path::new("-") {
+        io::stdin().take(most).read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.take(most).read_to_end(&mut bytes)?;
     }
-    let text = String::from_utf8_lossy(&read);
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+    // NUL ends a string of the device tree, such as /proc/device-tree/chosen/bootargs.
+    if bytes.iter().position(|byte| *byte == 0).is_some_and(|at| at + 1 == bytes.len()) {
+        bytes.pop();
+    }
+    Ok(bytes)
 }

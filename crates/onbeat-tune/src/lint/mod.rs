@@ -80,12 +80,16 @@ pub enum LintError {
     )]
     Empty,
     /// It is larger than anything that a person writes.
-    #[error("the text has {bytes} bytes; at most {most} are judged")]
-    TooLong {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        most: usize,
+    #[error("the text has more than {} bytes, which is the most that is judged", MOST_BYTES)]
+    TooLong,
+    /// A program, a text in UTF-16, or a file that was damaged when the power failed.
+    #[error(
+        "line {line} has NUL bytes: it is a program, a text in UTF-16, or damaged. The command line of a UKI is \
+         shown by ukify inspect"
+    )]
+    NotText {
+        /// The first line with one, from 1.
+        line: usize,
     },
     /// Nothing that is known here.
     #[error(
@@ -135,7 +139,13 @@ pub enum LintError {
 const HIGHEST_PRIORITY: u32 = 95;
 
 /// The longest text that is judged, in bytes.
-const MOST_BYTES: usize = 1 << 20;
+pub const MOST_BYTES: usize = 1 << 20;
+
+/// Only the kernel's form of arguments has NUL bytes.
+fn check_nul(text: &str) -> Result<(), LintError> {
+    let line = |at: usize| 1 + text[..at].matches('\n').count();
+    text.find('\0').map_or(Ok(()), |at| Err(LintError::NotText { line: line(at) }))
+}
 
 /// Judges a text and corrects it.
 ///
@@ -155,11 +165,18 @@ pub fn lint(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         return Err(LintError::Empty);
     }
     if text.len() > MOST_BYTES {
-        return Err(LintError::TooLong { bytes: text.len(), most: MOST_BYTES });
+        return Err(LintError::TooLong);
+    }
+    if subject != LintSubject::QemuArguments {
+        check_nul(text)?;
     }
 
-    let report = judge(text, subject)?;
+    let mut report = judge(text, subject)?;
     if report.corrected == text {
+        if report.problems().next().is_some() {
+            let why = "the text alone decides none of these changes";
+            report.refusal.get_or_insert_with(|| why.to_owned());
+        }
         return Ok(report);
     }
 

@@ -2,7 +2,7 @@
 
 use super::dictionary::dictionary;
 use super::kernel_text::{assignment, is_build_variable};
-use super::{LintError, LintSubject, containers, qemu_command, settings};
+use super::{LintError, LintSubject, check_nul, containers, qemu_command, settings};
 use crate::catalogue::survey::name_of;
 
 impl LintSubject {
@@ -25,12 +25,13 @@ impl LintSubject {
             return Err(LintError::Empty);
         }
         let file = file.unwrap_or_default();
-        let by_name = by_name(file);
-        by_name.or_else(|| by_contents(text)).ok_or_else(|| {
-            let begins: Vec<&str> = text.split_whitespace().take(6).collect();
-            let begins: String = begins.join(" ").chars().take(60).collect();
-            LintError::NotRecognised { begins }
-        })
+        if let Some(subject) = by_name(file).or_else(|| by_contents(text)) {
+            return Ok(subject);
+        }
+        check_nul(text)?;
+        let begins: Vec<&str> = text.split_whitespace().take(6).collect();
+        let begins: String = begins.join(" ").chars().take(60).collect();
+        Err(LintError::NotRecognised { begins })
     }
 }
 
