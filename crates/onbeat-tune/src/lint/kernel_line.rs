@@ -162,21 +162,48 @@ fn judge_on_arm(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
     true
 }
 
+/// Bytes of a command line on x86 and ARM64 with a NUL at the end (`COMMAND_LINE_SIZE`).
+const LINE_BYTES: usize = 2048;
+
+/// Returns the parameters that fit into a command line, and says where it is cut off.
+fn read_of<'p>(draft: &mut Draft<'_>, parameters: &'p [PlacedParameter]) -> &'p [PlacedParameter] {
+    let mut bytes = 0;
+    let fits = |parameter: &&PlacedParameter| {
+        bytes += parameter.bytes.len() + 1;
+        bytes <= LINE_BYTES
+    };
+    let (read, cut) = parameters.split_at(parameters.iter().take_while(fits).count());
+    if let Some(first) = cut.first() {
+        let message = format!(
+            "Cut off: kernels for x86 and ARM64 read {} bytes of their command line. Words from here on that are not read: {}.",
+            LINE_BYTES - 1,
+            cut.len()
+        );
+        draft.judge(first.bytes.clone(), "env.bootchain", LintVerdict::NoEffect, message);
+    }
+    read
+}
+
 fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added_at: &AddedAt) {
+    let parameters = read_of(draft, parameters);
     let is_console = |parameter: &PlacedParameter| {
         let value = &parameter.value;
         parameter.name == "console" && ARM_CONSOLES.iter().any(|known| value.starts_with(known))
     };
     let is_arm = parameters.iter().any(is_console);
+    // First what removes it: a parameter that goes is not replaced for its own sake.
+    let mut counted = Vec::new();
     for (at, parameter) in parameters.iter().enumerate() {
-        // First what removes it: a parameter that goes is not replaced for its own sake.
-        if judge_repetition(draft, parameters, at) {
-            continue;
+        if !judge_repetition(draft, parameters, at) {
+            counted.push((at, parameter));
         }
+    }
+    let only: Vec<&PlacedParameter> = counted.iter().map(|(_, parameter)| *parameter).collect();
+    for (at, parameter) in counted {
         if is_arm && judge_on_arm(draft, parameter) {
             continue;
         }
-        for relation in relations(parameter, parameters) {
+        for relation in relations(parameter, &only) {
             apply_relation(draft, parameter, relation, added_at);
         }
         let before = at.checked_sub(1).map(|before| &parameters[before]);
@@ -184,8 +211,8 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
     }
 
     judge_order_of_pages(draft, parameters);
-    judge_interrupts(draft, parameters);
-    judge_boot_cpu(draft, parameters);
+    judge_interrupts(draft, &only);
+    judge_boot_cpu(draft, &only);
 }
 
 /// Parameters whose value is a list of CPUs and nothing else.
@@ -491,10 +518,10 @@ fn judge_flags(
 /// The relations that hold for a parameter on its line.
 fn relations(
     parameter: &PlacedParameter,
-    all: &[PlacedParameter],
+    all: &[&PlacedParameter],
 ) -> Vec<&'static ParameterRelation> {
     // The flag nohz of isolcpus is nohz_full for its CPUs.
-    let is_tickless = |other: &PlacedParameter| {
+    let is_tickless = |other: &&PlacedParameter| {
         other.name == "isolcpus" && other.value.split(',').any(|flag| flag == "nohz")
     };
     let has = |name: &String| {
@@ -613,7 +640,7 @@ fn judge_later_list(
          \"nohz_full= must match isolcpus=\"."
     );
     draft.judge(parameter.bytes.clone(), id, LintVerdict::Contradiction, message);
-    false
+    true
 }
 
 /// A number of pages counts for the size in front of it.
@@ -631,11 +658,11 @@ fn judge_order_of_pages(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
 }
 
 /// All interrupts on one CPU, where others are free, is rarely meant.
-fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
+fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[&PlacedParameter]) {
     let last = |name: &str| parameters.iter().rfind(|parameter| parameter.name == name);
     let Some(affinity) = last("irqaffinity") else { return };
     let one_cpu = affinity.cpus().filter(|cpus| cpus.iter().count() == 1);
-    let isolated = last("isolcpus").or_else(|| last("nohz_full")).and_then(PlacedParameter::cpus);
+    let isolated = last("isolcpus").or_else(|| last("nohz_full")).and_then(|one| one.cpus());
     let (Some(one_cpu), Some(isolated)) = (one_cpu, isolated) else { return };
     // The text alone shows a third CPU only below an isolated one.
     let mut below = 0..isolated.iter().max().unwrap_or(0);
@@ -647,7 +674,7 @@ fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     draft.judge(affinity.bytes.clone(), "irq.default", LintVerdict::Discouraged, message);
 }
 
-fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
+fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[&PlacedParameter]) {
     for parameter in parameters.iter().filter(|parameter| parameter.names_boot_cpu()) {
         let (id, message) = match parameter.name.as_str() {
             "nohz_full" => (

@@ -80,7 +80,7 @@ pub enum LintError {
     )]
     Empty,
     /// It is larger than anything that a person writes.
-    #[error("the text has more than {} bytes, which is the most that is judged", MOST_BYTES)]
+    #[error("the text has more than {MOST_BYTES} bytes, which is the most that is judged")]
     TooLong,
     /// A program, a text in UTF-16, or a file that was damaged when the power failed.
     #[error(
