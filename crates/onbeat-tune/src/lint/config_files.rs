@@ -1,6 +1,7 @@
 //! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules, interfaces,
 //! irqbalance.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::HIGHEST_PRIORITY;
@@ -80,11 +81,12 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
             None => unknown_line(draft, at, line),
         }
     }
-    for (at, (setting, line)) in all.iter().enumerate() {
-        let mut later = all[at + 1..].iter().map(|(later, _)| later);
-        let again = later.rfind(|later| later.name == setting.name);
-        if let Some(again) = again.filter(|again| again.value != setting.value) {
-            let message = format!("Set again to {}: the last value counts.", again.value);
+    let last_values: HashMap<_, _> =
+        all.iter().map(|(setting, _)| (setting.name.as_str(), setting.value)).collect();
+    for (setting, line) in &all {
+        let again = last_values.get(setting.name.as_str());
+        if let Some(again) = again.filter(|again| **again != setting.value) {
+            let message = format!("Set again to {again}: the last value counts.");
             let id = settings::remark("sysctl", &setting.name, setting.value).id;
             let verdict = LintVerdict::Contradiction;
             let remark = LintRemark { id, verdict, message, instead: None };
@@ -142,7 +144,7 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
     let mut continues = false;
     let lines = numbered_lines(draft.text())
         .filter(|(_, line)| !std::mem::replace(&mut continues, line.trim().ends_with('\\')));
-    for (section, setting, line) in in_sections(draft, lines) {
+    for (section, mut setting, line) in in_sections(draft, lines) {
         if matches!(section, "Container" | "Pod") {
             judge_quadlet(draft, section, setting);
             continue;
@@ -151,12 +153,21 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             judge_call_filter(draft, &setting);
             continue;
         }
-        set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
+        // system.conf has limits for all services.
+        let of_all = setting.name.strip_prefix("Default").filter(|_| section == "Manager");
+        if let Some(limit) = of_all.filter(|limit| settings::is_known("unit", limit)) {
+            setting.name = limit.to_owned();
+            settings::judge(draft, "unit", &setting, Some(line));
+            continue;
+        }
         let is_process = settings::is_known("unit", &setting.name) || setting.name == "CPUAffinity";
         if is_process && !is_read_in(section, &setting.name) {
             let message = format!("systemd ignores it in [{section}]: it belongs in [Service].");
             draft.judge(setting.bytes.clone(), "env.systemd", LintVerdict::NoEffect, message);
-        } else if setting.name == "CPUAffinity" {
+            continue;
+        }
+        set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
+        if setting.name == "CPUAffinity" {
             judge_affinity(draft, &setting);
         } else if let Some(remark) = started_by_chrt(&setting) {
             draft.remark(setting.bytes.clone(), remark);
@@ -263,17 +274,17 @@ fn judge_affinity(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
 fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<usize>)]) {
     let last = |name: &str| set.iter().rfind(|(known, ..)| known == name);
     // What systemd ignores replaces nothing.
-    let counts = |name: &str, value: &str| {
-        let has_one_value =
-            name.starts_with("Limit") || name.starts_with("CPUScheduling") || name == "Nice";
-        let invalid = LintVerdict::InvalidValue;
-        has_one_value && settings::remark("unit", name, value).verdict != invalid
+    let has_one_value = |name: &str| {
+        name.starts_with("Limit") || name.starts_with("CPUScheduling") || name == "Nice"
     };
-    for (at, (name, value, bytes)) in set.iter().enumerate() {
-        let again = set[at + 1..].iter().rfind(|of| of.0 == *name && counts(name, &of.1));
-        let Some((_, again, _)) = again.filter(|of| of.1 != *value && counts(name, value)) else {
-            continue;
-        };
+    let counts = |(name, value, _): &&(String, String, Range<usize>)| {
+        let verdict = || settings::remark("unit", name, value).verdict;
+        has_one_value(name) && verdict() != LintVerdict::InvalidValue
+    };
+    let values = set.iter().filter(counts).map(|(name, value, _)| (name, value));
+    let last_values: HashMap<_, _> = values.collect();
+    for (name, value, bytes) in set.iter().filter(counts) {
+        let Some(again) = last_values.get(name).filter(|again| **again != value) else { continue };
         let message = format!("Set again to {again}: the last value counts.");
         let id = settings::remark("unit", name, value).id;
         let verdict = LintVerdict::Contradiction;

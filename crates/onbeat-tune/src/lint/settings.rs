@@ -19,8 +19,8 @@ struct SettingNames {
 impl SettingNames {
     fn has(&self, table: &str, name: &str) -> bool {
         let is = |known: &String| {
-            known == "*"
-                || known == name
+            known == name
+                || known.strip_suffix('*').is_some_and(|start| name.starts_with(start))
                 || (known.ends_with(['.', '_']) && name.starts_with(known))
         };
         self.table == table && self.names.iter().any(is)

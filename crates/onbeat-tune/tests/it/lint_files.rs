@@ -327,12 +327,22 @@ fn a_unit_is_judged_and_keeps_everything_else() {
     let misplaced =
         self::report("[Unit]\nCPUSchedulingPolicy=fifo\n[Service]\nCPUSchedulingPriority=80\n");
     assert_eq!(verdict(&misplaced, "CPUSchedulingPolicy=fifo"), NoEffect);
+    // What systemd ignores is nobody's partner.
+    assert_eq!(misplaced.problems().count(), 2, "{misplaced}");
+    assert_eq!(verdict(&misplaced, "CPUSchedulingPriority=80"), NoEffect);
 }
 
 #[test]
 fn a_section_has_its_own_settings_and_a_limit_is_a_number() {
-    let manager = report("[Manager]\nCPUAffinity=0-1\nCPUSchedulingPolicy=fifo\n");
+    let manager = report(
+        "[Manager]\nCPUAffinity=0-1\nCPUSchedulingPolicy=fifo\nDefaultLimitRTPRIO=unlimited\n\
+         DefaultTimerAccuracySec=1us\nLimitRTPRIO=95\n",
+    );
     assert_eq!(verdict(&manager, "CPUAffinity=0-1"), Valid);
+    assert_eq!(verdict(&manager, "DefaultLimitRTPRIO=unlimited"), InvalidValue);
+    assert!(manager.corrected.contains("DefaultLimitRTPRIO=infinity\n"), "{manager}");
+    assert_eq!(verdict(&manager, "DefaultTimerAccuracySec=1us"), Known);
+    assert_eq!(verdict(&manager, "LimitRTPRIO=95"), NoEffect);
     assert_eq!(verdict(&manager, "CPUSchedulingPolicy=fifo"), NoEffect);
 
     let limit = report("[Service]\nLimitRTPRIO=9\n");
@@ -341,6 +351,11 @@ fn a_section_has_its_own_settings_and_a_limit_is_a_number() {
     let slice = report("[Slice]\nAllowedCPUs=2-3\nCPUAffinity=2-3\n");
     assert_eq!(verdict(&slice, "AllowedCPUs=2-3"), Valid);
     assert_eq!(verdict(&slice, "CPUAffinity=2-3"), NoEffect);
+
+    let names =
+        "[Unit]\nConditionKernelVersion=>=6\n[Service]\nTimeoutAbortSec=5\nRestartMod=direct\n";
+    let counts = report(names).counts;
+    assert_eq!((counts.judged, counts.known, counts.unknown), (0, 2, 1));
 }
 
 /// What a hardened unit takes from its loop, and limits that only permit.
