@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use super::LintSubject;
 use super::correction::{Draft, LintRemark};
 use super::dictionary::{CpuRelation, DictionaryEntry, ParameterRelation, dictionary};
 use super::finding::LintVerdict;
 use super::kernel_cpus::{self, IsolatedCpus, KernelCpus};
 use super::kernel_text::{self, AddedAt, LineStretch};
-use super::settings;
+use super::{LintError, LintSubject, settings};
 use crate::cpu_list::CpuList;
 
 /// One parameter of a line, and its bytes in the text.
@@ -51,9 +50,16 @@ impl PlacedParameter {
 }
 
 /// Judges the command lines of a text.
-pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) {
+pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) -> Result<(), LintError> {
     let text = draft.text();
     let found = kernel_text::lines_of(text, subject);
+    let is_loader = matches!(
+        subject,
+        LintSubject::GrubMenu | LintSubject::Extlinux | LintSubject::SystemdBootEntry
+    );
+    if is_loader && found.lines.is_empty() {
+        return Err(LintError::NoLine { lines: text.lines().count() });
+    }
 
     // A word of a shell without quotes gets them, because it may become several.
     found.unquoted.iter().for_each(|bytes| draft.insert(bytes.start, "\""));
@@ -78,6 +84,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) {
     if let Some(why) = found.refusal {
         draft.refuse_correction(why);
     }
+    Ok(())
 }
 
 /// Judges the command line that is a part of another text; `offsets` are the bytes of the text for
@@ -524,6 +531,8 @@ fn relations(
     let is_tickless = |other: &&PlacedParameter| {
         other.name == "isolcpus" && other.value.split(',').any(|flag| flag == "nohz")
     };
+    // What a boot loader writes in place of a word may hold what is not seen here.
+    let is_open = all.iter().any(|other| other.name.starts_with(['$', '@']));
     let has = |name: &String| {
         all.iter().any(|other| other.name == *name || (name == "nohz_full" && is_tickless(other)))
     };
@@ -532,7 +541,7 @@ fn relations(
             return false;
         }
         match &relation.beside {
-            None => !relation.without.iter().any(has),
+            None => !is_open && !relation.without.iter().any(has),
             Some(name) => all
                 .iter()
                 .filter(|other| other.name == *name && relation.is_with(&other.value))
@@ -564,6 +573,7 @@ fn apply_relation(
         match *added_at {
             AddedAt::Word(end) => draft.insert(end, format!(" {add}")),
             AddedAt::QuotedWord(end) => draft.insert(end, format!(" \"{add}\"")),
+            AddedAt::ListedWord(end) => draft.insert(end, format!(", \"{add}\"")),
             AddedAt::Nowhere => {}
         }
     }

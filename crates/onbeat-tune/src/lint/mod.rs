@@ -94,12 +94,21 @@ pub enum LintError {
     /// Nothing that is known here.
     #[error(
         "it is not clear what the text is: it begins with \"{begins}\". Read are kernel command lines (also of GRUB, extlinux, \
-         systemd-boot, NixOS and Yocto), sysctl.d, limits.d, systemd units, docker run, compose files, pods, libvirt XML, QEMU \
+         systemd-boot, rEFInd, Limine, bootc, NixOS and Yocto), sysctl.d, limits.d, systemd units, docker run, compose files, pods, libvirt XML, QEMU \
          commands, TuneD profiles, udev rules and the file of irqbalance; --as says which of them it is"
     )]
     NotRecognised {
         /// Its first words.
         begins: String,
+    },
+    /// A boot loader's file without a kernel command line.
+    #[error(
+        "no kernel command line is in the {lines} lines; those of a boot loader may be in files of their own, \
+         such as /boot/loader/entries"
+    )]
+    NoLine {
+        /// Lines of the text.
+        lines: usize,
     },
     /// A text without a command that starts a container.
     #[error("no command in the {lines} lines is docker run or podman run")]
@@ -212,7 +221,7 @@ fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         | LintSubject::Extlinux
         | LintSubject::SystemdBootEntry
         | LintSubject::NixOptions
-        | LintSubject::BuildVariables => kernel_line::judge(&mut draft, subject),
+        | LintSubject::BuildVariables => kernel_line::judge(&mut draft, subject)?,
         LintSubject::Sysctl => config_files::judge_sysctl(&mut draft),
         LintSubject::Limits => config_files::judge_limits(&mut draft),
         LintSubject::SystemdUnit => config_files::judge_unit(&mut draft),

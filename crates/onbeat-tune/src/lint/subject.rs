@@ -1,7 +1,7 @@
 //! What a text is.
 
 use super::dictionary::dictionary;
-use super::kernel_text::{assignment, is_build_variable};
+use super::kernel_text::{assignment, is_build_variable, quoted_pair};
 use super::{LintError, LintSubject, check_nul, containers, qemu_command, settings};
 use crate::catalogue::survey::name_of;
 
@@ -106,8 +106,15 @@ fn by_shape(text: &str) -> Option<LintSubject> {
     if has_keyword(text, "options") && (has_keyword(text, "linux") || has_keyword(text, "title")) {
         return Some(LintSubject::SystemdBootEntry);
     }
-    if text.contains("kernelParams") && text.contains('[') {
+    let is_list = |line: &str| {
+        line.strip_prefix("kargs").is_some_and(|rest| rest.replace(' ', "").starts_with("=["))
+    };
+    if text.contains("kernelParams") && text.contains('[') || contents(text).any(is_list) {
         return Some(LintSubject::NixOptions);
+    }
+    let is_pair = |line: &str| quoted_pair(line).is_some_and(|of| is_kernel_line(&line[of]));
+    if contents(text).all(is_pair) {
+        return Some(LintSubject::Extlinux);
     }
     if contents(text).any(|line| assignment(line).is_some_and(|(name, _)| is_build_variable(name)))
     {
@@ -188,7 +195,7 @@ fn by_lines(text: &str) -> Option<LintSubject> {
     if most(&is_sysctl) {
         return Some(LintSubject::Sysctl);
     }
-    // refind_linux.conf has a quoted name and a quoted line; JSON is none either.
+    // JSON has words of this form too.
     (!lines[0].starts_with(['"', '{']) && is_kernel_line(lines[0]))
         .then_some(LintSubject::KernelLine)
 }
@@ -204,7 +211,7 @@ fn is_kernel_line(line: &str) -> bool {
             || (name.contains('.') && word.contains('='))
     };
     let words: Vec<&str> = line.split_whitespace().collect();
-    // `kargs = [...]` of bootc is TOML.
+    // `name = [...]` is TOML.
     !words.contains(&"=")
         && words.iter().filter(|word| is_parameter(word)).count() * 2 >= words.len().max(1)
 }
@@ -222,6 +229,10 @@ mod tests {
             ("LABEL a\n  LINUX /Image\n  APPEND quiet\n", LintSubject::Extlinux),
             ("title a\nlinux /vmlinuz\noptions quiet\n", LintSubject::SystemdBootEntry),
             ("{\n  boot.kernelParams = [ \"quiet\" ];\n}\n", LintSubject::NixOptions),
+            ("kargs = [\"quiet\", \"rw\"]\n", LintSubject::NixOptions),
+            ("\"Boot\"  \"rw quiet\"\n", LintSubject::Extlinux),
+            ("/Linux\n    cmdline: rw quiet\n", LintSubject::BuildVariables),
+            ("# GRUB Environment Block\nkernelopts=rw quiet\n", LintSubject::BuildVariables),
             ("APPEND:append = \" quiet\"\n", LintSubject::BuildVariables),
             ("CONFIG_SMP=y\nCONFIG_CMDLINE=\"quiet\"\n", LintSubject::BuildVariables),
             ("setenv bootargs root=/dev/mmcblk0p2 quiet\n", LintSubject::BuildVariables),
@@ -263,9 +274,9 @@ mod tests {
             "Dear reader, this is a letter.\n",
             "#!/bin/sh\necho hello world\n",
             "{\"a\": 1}\n",
-            "\"Boot\" \"rw quiet\"\n",
+            "\"Dear reader\" \"this is a letter\"\n",
             "{\"exec-opts\":[\"native.cgroupdriver=systemd\"]}\n",
-            "kargs = [\"quiet\", \"rw\"]\n",
+            "args = [\"quiet\", \"rw\"]\n",
         ] {
             let error = LintSubject::recognise(text, None).expect_err(text).to_string();
             assert!(error.contains("it is not clear what the text is"), "{error}");

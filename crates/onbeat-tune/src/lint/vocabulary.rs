@@ -10,15 +10,16 @@ pub enum LintSubject {
     KernelLines,
     /// `/etc/default/grub`, or a file of `/etc/default/grub.d`.
     GrubFile,
-    /// `grub.cfg`, which is generated.
+    /// `grub.cfg`, `40_custom`, `refind.conf`.
     GrubMenu,
-    /// `extlinux.conf`.
+    /// `extlinux.conf`, `refind_linux.conf`.
     Extlinux,
     /// An entry of systemd-boot.
     SystemdBootEntry,
-    /// Options of NixOS with `boot.kernelParams`.
+    /// Options of NixOS with `boot.kernelParams`, `kargs` of bootc.
     NixOptions,
-    /// Variables of Yocto, of the kernel's configuration or of U-Boot that hold a command line.
+    /// Variables of Yocto, of the kernel's configuration, of U-Boot, Limine or GRUB that hold a
+    /// command line.
     BuildVariables,
     /// A file of `sysctl.d`.
     Sysctl,
@@ -114,10 +115,10 @@ impl LintSubject {
             Self::KernelLine => "a kernel command line",
             Self::KernelLines => "the lines of a kernel command line",
             Self::GrubFile => "a file of /etc/default/grub",
-            Self::GrubMenu => "a generated grub.cfg",
-            Self::Extlinux => "an extlinux.conf",
+            Self::GrubMenu => "a boot menu",
+            Self::Extlinux => "an extlinux.conf or refind_linux.conf",
             Self::SystemdBootEntry => "an entry of systemd-boot",
-            Self::NixOptions => "options of NixOS",
+            Self::NixOptions => "a list of kernel parameters",
             Self::BuildVariables => "variables with a kernel command line",
             Self::Sysctl => "a file of sysctl.d",
             Self::Limits => "a file of limits.d",
