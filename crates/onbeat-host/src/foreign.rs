@@ -72,6 +72,11 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRegular(kind) => write!(f, "it is {kind}, not a regular file"),
+            // Reading stops there where the length is not known, as in /proc.
+            Self::TooLong { bytes, most } if *bytes == most.saturating_add(1) => match most / MIB {
+                0 => write!(f, "it has more than {most} bytes, the most that is read"),
+                most => write!(f, "it has more than {most} MiB, the most that is read"),
+            },
             Self::TooLong { bytes, most } if *most < MIB => {
                 write!(f, "it has {bytes} bytes, and at most {most} are read")
             }
@@ -351,12 +356,12 @@ mod tests {
         let why = Opening::named_by_user().at_most(64 << 20).read(&file).unwrap_err();
         assert_eq!(why.to_string(), "it has 1048576 MiB, and at most 64 MiB are read");
         let words = |bytes, most| Refused::TooLong { bytes, most }.to_string();
-        assert_eq!(words(MIB + 1, MIB), "it has 2 MiB, and at most 1 MiB are read");
+        assert_eq!(words(MIB + 2, MIB), "it has 2 MiB, and at most 1 MiB are read");
+        assert_eq!(words(MIB + 1, MIB), "it has more than 1 MiB, the most that is read");
         assert_eq!(words(200_000, 131_072), "it has 200000 bytes, and at most 131072 are read");
-        assert!(
-            Opening::named_by_user().at_most(10).read(Path::new("/proc/self/status")).is_err(),
-            "its length is not known in advance"
-        );
+        let unknown = Opening::named_by_user().at_most(10).read(Path::new("/proc/self/status"));
+        let why = unknown.unwrap_err().to_string();
+        assert_eq!(why, "it has more than 10 bytes, the most that is read");
         let why = Opening::named_by_user().at_least(2 << 40).open(&file).unwrap_err();
         assert_eq!(why.kind(), ErrorKind::UnexpectedEof);
     }
