@@ -9,6 +9,7 @@ use clap::Args;
 use clients::{Client, ClientRow};
 use onbeat_camera::convert::{Colours, Converter, InstructionSet, Picture, format_of};
 use onbeat_control::frames::PixelLayout;
+use onbeat_host::thread::thread_cpu_ns;
 use serde_json::json;
 
 use crate::{Failure, say};
@@ -100,13 +101,9 @@ fn figures(times_ms: &[f64], costs_ms: &[f64], copies_ms: &[f64]) -> [f64; 3] {
 
 /// Time and CPU time of this thread that `work` takes, in ms.
 fn timed(work: impl FnOnce()) -> (f64, f64) {
-    let cpu = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
-    };
-    let (began, began_cpu) = (Instant::now(), cpu());
+    let (began, began_cpu) = (Instant::now(), thread_cpu_ns());
     work();
-    let cpu_ms = cpu() - began_cpu;
+    let cpu_ms = (thread_cpu_ns() - began_cpu) as f64 / 1e6;
     (began.elapsed().as_secs_f64() * 1e3, cpu_ms)
 }
 

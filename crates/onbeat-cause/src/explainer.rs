@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant, Sample};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::classify::explain;
@@ -22,7 +21,7 @@ use super::stream::PathStream;
 use super::symbols::Symbols;
 use super::tracefs::TraceError;
 use super::window::Window;
-use onbeat_host::thread::{Grant, Refusal};
+use onbeat_host::thread::{Grant, Refusal, thread_cpu_ns};
 
 /// The loop whose spikes are explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -406,12 +405,6 @@ fn has_event_after(window: &Window, facts: &SpikeFacts, end: Instant) -> bool {
     // The loop's own CPU, where it is bound: others may be silent for seconds.
     let mut cpus = window.cpus.iter().filter(|cpu| facts.cpu.is_none_or(|own| own == cpu.cpu));
     cpus.any(|cpu| cpu.events.last().is_some_and(|event| event.at > end))
-}
-
-fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Returns the grant that says why the flight recorder could not be opened.

@@ -24,7 +24,7 @@ pub use memory::give_back_freed_memory;
 pub use privilege::Privilege;
 pub use scheduling::{AheadOfLoad, may_run_on, run_as_ordinary, run_by_deadline, stay_off_cpu};
 pub use shell::{shell_line, shell_word};
-pub use usage::{Usage, run_delay_ns};
+pub use usage::{Usage, run_delay_ns, thread_cpu_ns};
 
 /// The result of a request to the system, granted or refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Counters of the calling thread, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +59,14 @@ impl Usage {
             cpu_ns: self.cpu_ns + other.cpu_ns,
         }
     }
+}
+
+/// Returns the CPU time of the calling thread since its start, in nanoseconds.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Returns the time for which the calling thread has waited for a CPU since its start, in

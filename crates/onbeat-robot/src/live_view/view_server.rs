@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use onbeat_host::thread::thread_cpu_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::browser_connection::{BrowserConnection, ClosedFor};
 use super::view_limits::{ViewLimits, ViewNotice};
@@ -107,8 +107,7 @@ impl<S: ViewSource> ViewServer<S> {
 
         self.look();
         self.end();
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        self.account.cpu_ns = cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64;
+        self.account.cpu_ns = thread_cpu_ns();
         self.account.lasted_ns = began.elapsed().as_nanos() as u64;
         self.account
     }

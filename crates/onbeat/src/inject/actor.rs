@@ -9,14 +9,14 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use rustix::thread::sched_getaffinity;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 
 use super::error::Error;
 use super::fault::Fault;
 use super::injector_thread::{InjectorThread, off_the_loops_cpu};
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
-use onbeat_host::thread::{Grant, ThreadRequest};
+use onbeat_host::thread::{Grant, ThreadRequest, thread_cpu_ns};
 
 /// A way to disturb a loop. All methods are called in the injector's thread.
 pub(super) trait Disturb: Send {
@@ -217,13 +217,6 @@ pub(super) fn busy_until(instant: Instant) -> Instant {
         }
         std::hint::spin_loop();
     }
-}
-
-/// Returns the CPU time of the calling thread, in nanoseconds.
-#[allow(clippy::cast_sign_loss)]
-pub(super) fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Measures the length of a disturbance. The loop may preempt the thread at the end; its cycle is

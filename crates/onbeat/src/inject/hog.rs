@@ -15,13 +15,13 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use super::actor::{Disturb, apply_request, below_the_loop, busy_until, thread_cpu_ns};
+use super::actor::{Disturb, apply_request, below_the_loop, busy_until};
 use super::error::Error;
 use super::fault::Fault;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::machine::online_cpus;
-use onbeat_host::thread::{ThreadRequest, Usage, run_by_deadline};
+use onbeat_host::thread::{ThreadRequest, Usage, run_by_deadline, thread_cpu_ns};
 
 /// The disturber of the first three faults.
 pub(super) struct CpuHog(pub(super) Fault);

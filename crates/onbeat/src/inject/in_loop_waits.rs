@@ -14,13 +14,13 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::actor::{busy_until, sleep_until, thread_cpu_ns};
+use super::actor::{busy_until, sleep_until};
 use super::disturb_cycle::DisturbCycle;
 use super::error::Error;
 use super::injector_thread::{InjectorThread, above_the_loop, off_the_loops_cpu};
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
-use onbeat_host::thread::ThreadRequest;
+use onbeat_host::thread::{ThreadRequest, thread_cpu_ns};
 
 /// Interval at which a companion checks whether the loop has got the lock.
 const LOOK: Duration = Duration::from_micros(200);

@@ -22,14 +22,14 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::actor::{Disturb, other_cpu, thread_cpu_ns};
+use super::actor::{Disturb, other_cpu};
 use super::error::Error;
 use super::fault::Fault;
 use super::injector_thread::InjectorThread;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::machine;
-use onbeat_host::thread::ThreadRequest;
+use onbeat_host::thread::{ThreadRequest, thread_cpu_ns};
 
 const MS: u64 = 1_000_000;
 /// Default period of both rules, in nanoseconds.

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use onbeat_host::thread::thread_cpu_ns;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::Clock;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::builtin::{BuiltIn, WorkerContext};
 use super::event::PartWork;
@@ -95,12 +95,6 @@ fn arithmetic(mut number: u64) -> u64 {
     }
 
     std::hint::black_box(number)
-}
-
-#[allow(clippy::cast_sign_loss)]
-fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

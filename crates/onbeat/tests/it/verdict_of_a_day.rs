@@ -8,10 +8,10 @@ use crate::report_days;
 use std::time::Duration;
 
 use onbeat::record::{RunFile, Series, Watch};
+use onbeat_host::thread::thread_cpu_ns;
 use onbeat_report::verdict::judge;
 use onbeat_report::{Limit, Outcome};
 use report_days::{Day, MS, drawn};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Outages of 20 cycles every 1,000 s, of cycles that begin after the next release.
 fn with_outages(hours: u64) -> RunFile {
@@ -26,9 +26,7 @@ fn with_outages(hours: u64) -> RunFile {
 
 /// CPU time of this thread: others on its CPU take none of it.
 fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::from_secs(time.tv_sec.unsigned_abs())
-        + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+    Duration::from_nanos(thread_cpu_ns())
 }
 
 #[test]
