@@ -206,7 +206,7 @@ const MOST_THREADS: usize = 256;
 
 /// Returns the number of a thread in its own PID namespace, the innermost.
 fn number_in_namespace(tid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let status = onbeat_host::process::text(format!("/proc/{tid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_ascii_whitespace().last()?.parse().ok()
 }

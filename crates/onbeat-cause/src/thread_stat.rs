@@ -2,8 +2,8 @@
 //! wait for a device (proc_pid_stat(5)).
 
 use std::collections::VecDeque;
-use std::fs;
 
+use onbeat_host::process::{self, StatLine};
 use onbeat_rt::Instant;
 
 /// Number of kept readings.
@@ -56,7 +56,7 @@ impl ThreadAccounts {
 
     /// Returns the thread at `now`, with the page faults since the last reading before `from`.
     pub(super) fn reading(&mut self, from: Instant, now: Instant) -> Option<ThreadReading> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.tid)).ok()?;
+        let stat = process::text(format!("/proc/{}/stat", self.tid)).ok()?;
         let (reading, faults) = parse(&stat)?;
         let before = self.readings.iter().rev().find(|(at, _)| *at <= from);
         let major_faults = before.map(|(_, before)| faults.saturating_sub(*before));
@@ -70,16 +70,14 @@ impl ThreadAccounts {
 
 /// Returns the thread, and the number of its major page faults.
 fn parse(stat: &str) -> Option<(ThreadReading, u64)> {
-    // The name in brackets may contain any character. The state is field 3.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).copied();
-    let priority: i32 = field(18)?.parse().ok()?;
+    let stat = StatLine::parse(stat)?;
+    let priority: i32 = stat.number(18)?;
     let reading = ThreadReading {
         prio: priority.checked_add(FIRST_ORDINARY)?,
-        policy: field(41)?.parse().ok()?,
+        policy: stat.number(41)?,
         major_faults: None,
     };
-    Some((reading, field(12)?.parse().ok()?))
+    Some((reading, stat.number(12)?))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl Peer {
 
 /// Returns the name of a process; empty if it is unknown.
 pub(super) fn name_of(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+    onbeat_host::process::text(format!("/proc/{pid}/comm"))
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 

@@ -67,7 +67,7 @@ fn holders(device: u64) -> Vec<(String, u32)> {
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .filter(|pid| *pid != own && holds(*pid, device))
         .map(|pid| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = crate::process::text(format!("/proc/{pid}/comm")).unwrap_or_default();
             (name.trim().to_owned(), pid)
         })
         .collect();

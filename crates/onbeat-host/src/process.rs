@@ -6,6 +6,8 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -21,7 +23,7 @@ pub const KILL_TIME: Duration = Duration::from_secs(5);
 /// not to end it. Asked before it catches the signal.
 #[must_use]
 pub fn ignores_hangup() -> bool {
-    fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, Signal::HUP))
+    text("/proc/self/status").is_ok_and(|status| ignores(&status, Signal::HUP))
 }
 
 /// Reads the set of ignored signals of a `/proc/PID/status` (proc(5)).
@@ -29,6 +31,49 @@ fn ignores(status: &str, signal: Signal) -> bool {
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
     (set >> (signal.as_raw() - 1)) & 1 == 1
+}
+
+/// Reads a file of `/proc` as text. The name of a task, which some of them hold, need not be UTF-8: a
+/// longer one is cut off after 15 bytes.
+///
+/// # Errors
+/// As [`fs::read`].
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A line of `/proc/PID/stat`, of a process or a thread.
+#[derive(Clone, Debug)]
+pub struct StatLine<'t> {
+    /// Number of the process or thread.
+    pub id: i32,
+    /// Its name.
+    pub name: &'t str,
+    fields: Vec<&'t str>,
+}
+
+impl<'t> StatLine<'t> {
+    /// Splits a line; `None` for one that was cut off. The name in brackets may contain brackets and
+    /// blanks: fields are counted from the last bracket.
+    #[must_use]
+    pub fn parse(line: &'t str) -> Option<Self> {
+        let (head, fields) = line.rsplit_once(')')?;
+        let (id, name) = head.split_once('(')?;
+        let fields = fields.split_ascii_whitespace().collect();
+        Some(Self { id: id.trim().parse().ok()?, name, fields })
+    }
+
+    /// Returns a field by its number in proc_pid_stat(5), from 3, the state.
+    #[must_use]
+    pub fn field(&self, number: usize) -> Option<&'t str> {
+        self.fields.get(number.checked_sub(3)?).copied()
+    }
+
+    /// Returns the number in a field.
+    #[must_use]
+    pub fn number<N: FromStr>(&self, number: usize) -> Option<N> {
+        self.field(number)?.parse().ok()
+    }
 }
 
 /// Contents of `/proc/PID/stat`.
@@ -54,21 +99,19 @@ impl Stat {
     /// Reads the state of a process; `None` if there is none of this number.
     #[must_use]
     pub fn read(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&text(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The command's name in brackets may contain brackets and blanks: fields are counted from the
-    /// last bracket.
     fn parse(line: &str) -> Option<Self> {
-        let pid = line.split_once(' ')?.0.parse().ok()?;
-        let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
-        let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let group = fields.next()?.parse().ok()?;
-        let session = fields.next()?.parse().ok()?;
-        let start_ticks = fields.nth(15)?.parse().ok()?;
-
-        Some(Self { pid, state, parent, group, session, start_ticks })
+        let line = StatLine::parse(line)?;
+        Some(Self {
+            pid: line.id,
+            state: line.field(3)?.chars().next()?,
+            parent: line.number(4)?,
+            group: line.number(5)?,
+            session: line.number(6)?,
+            start_ticks: line.number(22)?,
+        })
     }
 
     /// Whether it has ended, waited for or not.
@@ -222,6 +265,18 @@ mod tests {
         let stat = Stat { pid: 12, state: 'S', parent: 3, group: 4, session: 5, start_ticks: 9876 };
         assert_eq!(Stat::parse(line), Some(stat));
         assert_eq!(Stat::parse("12 (cut of"), None);
+    }
+
+    /// The kernel cuts a name off in the middle of a letter.
+    #[test]
+    fn a_thread_whose_name_is_not_utf_8_is_read() {
+        let named = std::thread::Builder::new().name("regelschleife_ü".to_owned());
+        let read = || (fs::read("/proc/thread-self/comm"), text("/proc/thread-self/stat"));
+        let (name, line) = named.spawn(read).unwrap().join().unwrap();
+        assert_eq!(name.unwrap(), b"regelschleife_\xc3\n");
+        let line = line.unwrap();
+        let line = StatLine::parse(&line).unwrap();
+        assert_eq!((line.name, line.field(3)), ("regelschleife_\u{fffd}", Some("R")));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use onbeat_host::process::StatLine;
 use rustix::io::Errno;
 
 use super::cpu_list::CpuList;
@@ -105,17 +106,12 @@ impl Task {
 
     /// `None` also for a task that has ended.
     pub(super) fn parse(pid: i32, stat: &str) -> Option<Self> {
-        // The name may hold blanks and brackets: fields are counted behind the last bracket, from
-        // field 3 on.
-        let (head, tail) = stat.rsplit_once(')')?;
-        let (tid, comm) = head.split_once('(')?;
-        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).copied();
-        if matches!(field(3)?, "Z" | "X" | "x") {
+        let stat = StatLine::parse(stat)?;
+        if matches!(stat.field(3)?, "Z" | "X" | "x") {
             return None;
         }
 
-        let policy = match field(41) {
+        let policy = match stat.field(41) {
             Some("1") => SchedulingPolicy::Fifo,
             Some("2") => SchedulingPolicy::RoundRobin,
             Some("6") => SchedulingPolicy::Deadline,
@@ -123,16 +119,16 @@ impl Task {
         };
         let priority = match policy {
             SchedulingPolicy::Deadline => DEADLINE_PRIORITY,
-            _ => field(40).map_or(Some(0), |priority| priority.parse().ok())?,
+            _ => stat.field(40).map_or(Some(0), |priority| priority.parse().ok())?,
         };
         Some(Self {
-            id: TaskId { tid: tid.trim().parse().ok()?, start_ticks: field(22)?.parse().ok()? },
+            id: TaskId { tid: stat.id, start_ticks: stat.number(22)? },
             pid,
-            comm: comm.to_owned(),
+            comm: stat.name.to_owned(),
             policy,
             priority,
-            parent: field(4)?.parse().ok()?,
-            flags: field(9)?.parse().ok()?,
+            parent: stat.number(4)?,
+            flags: stat.number(9)?,
         })
     }
 }

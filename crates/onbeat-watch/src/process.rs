@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use onbeat::cause::{WaitingCall, syscalls};
+use onbeat_host::process::{StatLine, text};
 use onbeat_tune::LiveHost;
 use onbeat_tune::tasks::{self, Task, TaskId};
 
@@ -123,7 +124,7 @@ impl ThreadCounters {
     /// Reads the counters of a thread; `None` when it has ended.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
-        let read = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}")).ok();
+        let read = |file: &str| text(format!("/proc/{tid}/{file}")).ok();
         let status = read("status")?;
         let of_status = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -132,8 +133,8 @@ impl ThreadCounters {
         let schedstat = read("schedstat").unwrap_or_default();
         let mut times = schedstat.split_whitespace().map(|word| word.parse().unwrap_or(0));
         let stat = read("stat")?;
-        let fields = fields(&stat);
-        if matches!(fields.first(), Some(&("Z" | "X" | "x"))) {
+        let stat = StatLine::parse(&stat)?;
+        if matches!(stat.field(3), Some("Z" | "X" | "x")) {
             // It has ended, and whoever started it has not asked yet.
             return None;
         }
@@ -149,7 +150,7 @@ impl ThreadCounters {
             delayed_ns: times.next().unwrap_or(0),
             waits: of_status("voluntary_ctxt_switches:").unwrap_or(0),
             preemptions: of_status("nonvoluntary_ctxt_switches:").unwrap_or(0),
-            faults: number(&fields, 7) + number(&fields, 9),
+            faults: stat.number(10).unwrap_or(0) + stat.number(12).unwrap_or(0),
         })
     }
 
@@ -168,16 +169,6 @@ impl ThreadCounters {
     }
 }
 
-/// The fields of `/proc/PID/stat` behind the name, which may contain blanks and brackets: field N
-/// of proc(5) is at N − 3.
-fn fields(stat: &str) -> Vec<&str> {
-    stat.rsplit_once(')').map(|(_, tail)| tail.split_whitespace().collect()).unwrap_or_default()
-}
-
-fn number(fields: &[&str], place: usize) -> u64 {
-    fields.get(place).and_then(|field| field.parse().ok()).unwrap_or(0)
-}
-
 /// Returns what `/proc` says of a thread; `None` when it is gone.
 #[must_use]
 pub fn thread(tid: i32) -> Option<ThreadFacts> {
@@ -186,24 +177,22 @@ pub fn thread(tid: i32) -> Option<ThreadFacts> {
 
 /// Where the stack of a process begins, 0 if it may not be known: `startstack` of proc_pid_stat(5).
 pub(crate) fn stack_at(tid: i32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    number(&fields(&stat), 25)
+    let stat = text(format!("/proc/{tid}/stat")).unwrap_or_default();
+    StatLine::parse(&stat).and_then(|stat| stat.number(28)).unwrap_or(0)
 }
 
 fn facts(task: &Task) -> Option<ThreadFacts> {
     let tid = task.id.tid;
-    let read = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}")).ok();
+    let read = |file: &str| text(format!("/proc/{tid}/{file}")).ok();
     let stat = read("stat")?;
     let status = read("status")?;
-    let fields = fields(&stat);
-    let priority = number(&fields, 37) as u32;
-    let policy = match number(&fields, 38) {
-        1 => Policy::Fifo(priority),
-        2 => Policy::RoundRobin(priority),
-        6 => Policy::Deadline,
-        _ => Policy::Ordinary {
-            nice: fields.get(16).and_then(|nice| nice.parse().ok()).unwrap_or(0),
-        },
+    let stat = StatLine::parse(&stat)?;
+    let priority = stat.number(40).unwrap_or(0);
+    let policy = match stat.field(41) {
+        Some("1") => Policy::Fifo(priority),
+        Some("2") => Policy::RoundRobin(priority),
+        Some("6") => Policy::Deadline,
+        _ => Policy::Ordinary { nice: stat.number(19).unwrap_or(0) },
     };
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     Some(ThreadFacts {
@@ -220,8 +209,8 @@ fn facts(task: &Task) -> Option<ThreadFacts> {
 /// Whether a thread is stopped, by a signal or by a debugger.
 #[must_use]
 pub fn is_stopped(tid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    matches!(fields(&stat).first(), Some(&("T" | "t")))
+    let stat = text(format!("/proc/{tid}/stat")).unwrap_or_default();
+    matches!(StatLine::parse(&stat).and_then(|stat| stat.field(3)), Some("T" | "t"))
 }
 
 /// The system call in which a thread waits.

@@ -103,7 +103,7 @@ pub(super) fn user(role: Role, index: u32) -> Option<User> {
     // Stays 0 for a process outside this PID namespace.
     let _ = socket_option::get(&socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut peer);
     let pid = peer.pid.cast_unsigned();
-    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let comm = onbeat_host::process::text(format!("/proc/{pid}/comm")).unwrap_or_default();
 
     Some(User { pid, process: comm.trim().to_owned() })
 }

@@ -143,6 +143,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
+    use onbeat_host::process::StatLine;
+
     use super::*;
 
     fn written(name: &str, program: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -179,8 +181,7 @@ mod tests {
         let mut child = started(&path);
         let policy = || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("stat");
-            let behind = stat.rsplit_once(") ").expect("a name").1.to_owned();
-            behind.split(' ').nth(38).map(str::to_owned)
+            StatLine::parse(&stat).expect("a line").field(41).map(str::to_owned)
         };
         while policy().as_deref() != Some("5") {
             std::thread::yield_now();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use onbeat_host::process::StatLine;
 use serde::Serialize;
 
 use super::tables::{TableRow, column_by_cpu, rows};
@@ -186,10 +187,6 @@ impl HostCounters {
     }
 }
 
-/// Fields of `/proc/TID/task/TID/stat` behind the name in parentheses, from 0.
-const MINOR_FAULTS_FIELD: usize = 7;
-const MAJOR_FAULTS_FIELD: usize = 9;
-
 impl HostCounters {
     fn loop_thread(&mut self, host: &HostTree, task: Option<i32>) {
         let of = task.map_or_else(|| "self".to_owned(), |task| task.to_string());
@@ -201,12 +198,9 @@ impl HostCounters {
 
         let groups = [CounterGroup::LoopThread];
         let stat = self.text(host, &format!("/proc/{of}/task/{of}/stat"), &groups);
-        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-        let fields: Vec<&str> = fields.split(' ').collect();
-        let faults =
-            [("minor_page_faults", MINOR_FAULTS_FIELD), ("major_page_faults", MAJOR_FAULTS_FIELD)];
-        for (name, field) in faults {
-            if let Some(value) = fields.get(field).and_then(|text| text.parse().ok()) {
+        let stat = StatLine::parse(&stat);
+        for (name, field) in [("minor_page_faults", 10), ("major_page_faults", 12)] {
+            if let Some(value) = stat.as_ref().and_then(|stat| stat.number(field)) {
                 self.add(groups[0], name, None, value);
             }
         }

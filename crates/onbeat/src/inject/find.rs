@@ -7,6 +7,7 @@ use super::error::Error;
 use super::fault::Fault;
 use super::plan::InjectionTarget;
 use onbeat_host::machine::cpu_list;
+use onbeat_host::process::{self, StatLine};
 
 /// Name of the loop's thread in onbeat.
 const LOOP_NAME: &str = "onbeat-loop";
@@ -58,26 +59,23 @@ fn chosen(threads: &[ThreadSnapshot]) -> Option<&ThreadSnapshot> {
 }
 
 fn read(task: &Path) -> Option<ThreadSnapshot> {
-    let stat = fs::read_to_string(task.join("stat")).ok()?;
-    let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+    let stat = process::text(task.join("stat")).ok()?;
+    let status = process::text(task.join("status")).unwrap_or_default();
     parsed(&stat, &status)
 }
 
 /// Fields as in proc(5): processor is 39, rt_priority 40, policy 41.
 fn parsed(stat: &str, status: &str) -> Option<ThreadSnapshot> {
-    // A name may contain blanks and parentheses.
-    let (tid, rest) = stat.split_once(" (")?;
-    let (name, rest) = rest.rsplit_once(") ")?;
-    let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u32>().ok();
+    let stat = StatLine::parse(stat)?;
     let policies = [libc::SCHED_FIFO, libc::SCHED_RR].map(i32::unsigned_abs);
-    let is_real_time = policies.contains(&field(41)?);
+    let is_real_time = policies.contains(&stat.number(41)?);
     let allowed =
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
     Some(ThreadSnapshot {
-        tid: tid.parse().ok()?,
-        name: name.to_owned(),
-        priority: if is_real_time { field(40)? } else { 0 },
-        cpu: field(39)?,
+        tid: stat.id,
+        name: stat.name.to_owned(),
+        priority: if is_real_time { stat.number(40)? } else { 0 },
+        cpu: stat.number(39)?,
         allowed: cpu_list(allowed.trim()),
     })
 }

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat_ethercat::carrier::Interface;
+use onbeat_host::process::{self, StatLine};
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
@@ -29,9 +30,6 @@ const MANY: usize = 40;
 const MOST: usize = 1_000;
 /// How long a frame may take from one card to the other.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(20);
-/// The fields of `/proc/PID/stat` behind the name: CPU and real-time priority.
-const CPU_FIELD: usize = 36;
-const PRIORITY_FIELD: usize = 37;
 /// `ARPHRD_ETHER`.
 const ETHERNET: &str = "1";
 
@@ -162,10 +160,9 @@ fn card_thread(tid: u32, cpu: u32) -> Option<CardThread> {
         return None;
     }
 
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    let priority = fields.get(PRIORITY_FIELD)?.parse().ok()?;
-    let last_cpu: u32 = fields.get(CPU_FIELD)?.parse().ok()?;
+    let stat = process::text(format!("/proc/{tid}/stat")).ok()?;
+    let stat = StatLine::parse(&stat)?;
+    let (last_cpu, priority): (u32, _) = (stat.number(39)?, stat.number(40)?);
     let allowed = sched_getaffinity(Pid::from_raw(tid.cast_signed())).ok()?;
     let stays = last_cpu == cpu && allowed.is_set(cpu as usize);
     stays.then(|| CardThread { tid, priority, interface: interface.to_owned() })
