@@ -71,6 +71,11 @@ pub fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
     }
 }
 
+/// Parses the period of a loop that is not run, in nanoseconds.
+pub fn other_period_ns(text: &str) -> Result<u64, UnitError> {
+    period_ns(text).and_then(|_| loop_period_ns(text))
+}
+
 /// Parses the period of imported samples or of edges, in nanoseconds.
 pub fn period_ns(text: &str) -> Result<u64, UnitError> {
     match time_ns(text)? {
@@ -104,6 +109,8 @@ mod tests {
         assert_eq!(loop_period_ns("0"), Ok(0), "refused later, with its own message");
         assert_eq!(loop_period_ns("999ns"), Err(UnitError::ShortPeriod("999ns".into())));
         assert_eq!(period_ns("0s"), Err(UnitError::NoPeriod("0s".into())));
+        assert_eq!(other_period_ns("0"), Err(UnitError::NoPeriod("0".into())));
+        assert_eq!(other_period_ns("1us"), Ok(1000));
         assert_eq!(period_ns("1ns"), Ok(1));
         assert_eq!(limit_ns("0"), Err(UnitError::NoTime("0".into())));
         assert_eq!(limit_ns("0.1ns"), Err(UnitError::NoTime("0.1ns".into())));

@@ -135,6 +135,7 @@ fn a_task_that_is_none_is_one_sentence() {
     refused(&["tune", "check", "--task", "99999999999"], "is not the number of a thread");
     refused(&["tune", "check", "--task", ""], "a number, a name or a run is required");
     refused(&["tune", "check", "--task", "./no/such/run"], "no/such/run");
+    std::fs::create_dir(dir.path().join("proc")).unwrap();
     refused(
         &["tune", "plan", "--from", ".", "--task", "robot"],
         "a capture has no names of programs",

@@ -218,11 +218,13 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
             EntryType::Regular => {
                 captured.add(&path, CapturedEntry::File(bytes.into_boxed_slice()));
             }
+            EntryType::Symlink | EntryType::Link => {
+                let problem = "a link; unpack the archive and name the directory, in which links are followed";
+                return Err(CaptureError::Entry { path: name, problem });
+            }
             _ => {
-                return Err(CaptureError::Entry {
-                    path: name,
-                    problem: "neither a regular file nor a directory",
-                });
+                let problem = "neither a regular file nor a directory";
+                return Err(CaptureError::Entry { path: name, problem });
             }
         }
     }
@@ -267,6 +269,13 @@ impl CapturedFiles {
         let mut start = [0; 2];
         archive.read_exact(&mut start)?;
         let whole = start.chain(archive);
-        if start == [0x1F, 0x8B] { unpack(GzDecoder::new(whole)) } else { unpack(whole) }
+        match &start {
+            [0x1F, 0x8B] => unpack(GzDecoder::new(whole)),
+            [0xFD, b'7'] => Err(CaptureError::Packed { by: "xz" }),
+            b"BZ" => Err(CaptureError::Packed { by: "bzip2" }),
+            b"PK" => Err(CaptureError::Packed { by: "zip" }),
+            [0x28, 0xB5] => Err(CaptureError::Packed { by: "zstd" }),
+            _ => unpack(whole),
+        }
     }
 }

@@ -42,10 +42,16 @@ pub enum CaptureError {
     },
     /// Files of a machine without its `/proc` and `/sys`.
     #[error(
-        "the archive holds neither proc nor sys at its top, as one packed with a directory around them. Pack them again: tar -C \
-         DIRECTORY -cf capture.tar ."
+        "neither proc nor sys is at its top, as where a directory is around them. An archive is packed by tar -C DIRECTORY -cf \
+         capture.tar ."
     )]
     NoMachine,
+    /// Packed by another program.
+    #[error("it is packed by {by}, and only gzip is unpacked here; unpack it first")]
+    Packed {
+        /// Its name.
+        by: &'static str,
+    },
     /// `capture.json` is not what this version writes.
     #[error("capture.json is not valid: {0}")]
     Manifest(String),

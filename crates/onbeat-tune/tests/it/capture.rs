@@ -229,6 +229,7 @@ fn archives_that_no_capture_is_are_refused_with_the_entry() {
     let wrapped = archive_with(tar::EntryType::Regular, b"robot/proc/cmdline", "quiet\n");
     assert!(matches!(problem(&wrapped), CaptureError::NoMachine));
 
+    assert!(matches!(problem(b"\xfd7zXZ\0"), CaptureError::Packed { by: "xz" }));
     assert!(matches!(problem(b"not an archive"), CaptureError::Archive(_)));
     assert!(matches!(problem(b""), CaptureError::Archive(_)));
 }

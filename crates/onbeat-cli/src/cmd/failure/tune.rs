@@ -46,6 +46,6 @@ pub(crate) enum TuneFailure {
     Lint { path: PathBuf, source: LintError },
     #[error("{path}: {source}")]
     Capture { path: PathBuf, source: CaptureError },
-    #[error("{path} is neither a directory nor an archive of `onbeat tune capture`: {source}")]
+    #[error("cannot read {path} as a capture of a machine: {source}")]
     NoCapture { path: PathBuf, source: CaptureError },
 }

@@ -5,6 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use onbeat_tune::CpuList;
+use onbeat_tune::capture::CaptureError;
 use onbeat_tune::catalogue::survey::Survey;
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::plan::cpus::{self, ChosenCpus};
@@ -21,6 +22,10 @@ pub(crate) fn tree(from: Option<&Path>) -> Result<HostTree, Failure> {
     let cannot_read = Common::file("read", path);
     let file = File::open(path).map_err(cannot_read)?;
     if file.metadata().map_err(cannot_read)?.is_dir() {
+        if !["proc", "sys"].iter().any(|name| path.join(name).is_dir()) {
+            let source = CaptureError::NoMachine;
+            return Err(TuneFailure::NoCapture { path: path.to_owned(), source }.into());
+        }
         return Ok(HostTree::captured(path).map_err(cannot_read)?);
     }
 

@@ -191,7 +191,7 @@ pub(crate) fn verdict(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Let
     let settings = |number: usize| counted(number as u64, "setting");
 
     match bad().count() {
-        0 => format!("no known setting of this machine delays a loop {of}"),
+        0 => format!("no setting that could be judged delays a loop {of}"),
         all if most == 0 => format!("{} may delay a loop {of} ({known_from})", settings(all)),
         all => format!(
             "{} may delay a loop {of}, {} of them by up to milliseconds ({known_from})",

@@ -15,7 +15,7 @@ use super::measure_options::{MEASURE_EXAMPLES, MEASURE_STATUSES, TuneMeasureOpti
 use super::undo::TuneUndoOptions;
 use crate::complete;
 use crate::options::one_of;
-use crate::units::{loop_period_ns, time_ns};
+use crate::units::{other_period_ns, time_ns};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
@@ -344,7 +344,7 @@ pub(crate) struct CheckedLoopOptions {
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpus: Option<CpuChoice>,
     /// Loop period [default: 1ms]
-    #[arg(long, value_parser = loop_period_ns, value_name = "TIME")]
+    #[arg(long, value_parser = other_period_ns, value_name = "TIME")]
     pub(crate) period: Option<u64>,
     /// SCHED_FIFO priority of the loop [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
