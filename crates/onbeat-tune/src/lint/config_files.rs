@@ -145,7 +145,7 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
     let lines = numbered_lines(draft.text())
         .filter(|(_, line)| !std::mem::replace(&mut continues, line.trim().ends_with('\\')));
     for (section, mut setting, line) in in_sections(draft, lines) {
-        if matches!(section, "Container" | "Pod") {
+        if matches!(section, "Container" | "Pod" | "Kube") {
             judge_quadlet(draft, section, setting);
             continue;
         }

@@ -189,9 +189,12 @@ fn judge_option(
         if let Some(remark) = remarks.min_by_key(|remark| remark.verdict) {
             draft.remark(bytes, remark);
         }
+    } else if name == "sysctl" {
+        draft.remark(bytes, sysctl(value));
     } else if settings::is_plain("docker", &dashed) {
         plain(draft, bytes);
     } else if settings::is_listed("docker", &dashed)
+        || settings::is_flag("docker", &dashed) && !settings::is_known("container", &name)
         || (name.starts_with("ulimit.") && !settings::is_known("container", &name))
     {
         let message = "A known option. Its effect on latency is not judged.";
@@ -204,6 +207,20 @@ fn judge_option(
             None,
         );
     }
+}
+
+/// What is said of a sysctl: runc and crun set those of the container's own namespaces.
+fn sysctl(name: &str) -> LintRemark {
+    const OWN: [&str; 6] =
+        ["net.", "fs.mqueue.", "kernel.msg", "kernel.shm", "kernel.sem", "kernel.domainname"];
+    if name.contains('$') || OWN.iter().any(|own| name.starts_with(own)) {
+        let message =
+            "A sysctl of the container's namespaces. Its effect on latency is not judged.";
+        return LintRemark::unjudged(LintVerdict::Known, message);
+    }
+    let message = "Refused, and the container does not start: it is not a sysctl of its namespaces (net., fs.mqueue., kernel.msg, \
+                   kernel.shm, kernel.sem). It is set on the host, in /etc/sysctl.d.";
+    LintRemark::new("env.container", LintVerdict::InvalidValue, message)
 }
 
 fn judge_cpuset(draft: &mut Draft<'_>, value: &str, bytes: Range<usize>) {
@@ -233,6 +250,8 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
         };
         let name = match (*key, keys.get(3)) {
             ("ulimits", Some(limit)) => format!("ulimit.{limit}"),
+            // A list of texts, or a map.
+            ("sysctls", name) => format!("sysctls.{}", name.copied().unwrap_or(of.value.as_str())),
             // The same quota.
             ("deploy", _) if keys.ends_with(&["resources", "limits", "cpus"]) => "cpus".to_owned(),
             (key, _) => key.to_owned(),
@@ -253,6 +272,8 @@ fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool
         variable(draft, bytes);
     } else if name == "cpuset" {
         judge_cpuset(draft, &of.value, bytes);
+    } else if let Some(name) = name.strip_prefix("sysctls.") {
+        draft.remark(bytes, sysctl(name));
     } else if settings::is_known("container", &name) {
         let value_bytes = of.value_bytes.clone();
         let placed = PlacedSetting { name, value: &of.value, bytes, value_bytes };

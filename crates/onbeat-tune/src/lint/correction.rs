@@ -84,7 +84,8 @@ impl<'t> Draft<'t> {
 
     /// Records a judgement of the piece at these bytes.
     pub(super) fn remark(&mut self, bytes: Range<usize>, remark: LintRemark) {
-        let text = self.text[bytes.clone()].to_owned();
+        // The kernel separates arguments by NUL.
+        let text = self.text[bytes.clone()].replace('\0', " ");
         self.remark_as(bytes.start, text, remark);
     }
 

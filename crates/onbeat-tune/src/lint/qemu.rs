@@ -214,6 +214,8 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
 fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     const MACHINE: [&str; 2] = ["M", "machine"];
     const KVM: &str = "-accel kvm,kernel-irqchip=on";
+    /// Those of Windows, macOS, NetBSD, Azure and Xen.
+    const OTHERS: [&str; 5] = ["whpx", "hvf", "nvmm", "mshv", "xen"];
     // Of several QEMU takes the first that the host has.
     let by_option = command.all(&["accel"]).next();
     let kvm = "Valid; the guest runs on the processor itself.";
@@ -221,6 +223,10 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     let by_old_option = command.last(&["enable-kvm"]);
     let option = by_option.or_else(|| command.last(&MACHINE)).or(by_old_option);
     match (accelerator, option) {
+        (Some(name), Some(option)) if OTHERS.contains(&name) => {
+            let message = "A hypervisor other than KVM. Its effect on latency is not judged.";
+            draft.pass_over(option.bytes.clone(), LintVerdict::Known, message);
+        }
         (Some(name), Some(option)) if !name.starts_with("kvm") => {
             let message = "Emulates the processor: milliseconds where KVM takes microseconds.";
             let remark = LintRemark::new("vmm.accel", LintVerdict::Harmful, message).instead(KVM);

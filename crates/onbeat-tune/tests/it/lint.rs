@@ -318,6 +318,9 @@ fn arguments_alone_are_judged_as_the_kernel_shows_them() {
         contradiction.message.contains("4096 MiB") && contradiction.message.contains("2048 MiB")
     );
     assert!(report.corrected.ends_with("\0-overcommit\0mem-lock=on\0"), "{:?}", report.corrected);
+    assert!(report.findings.iter().all(|finding| !finding.text.contains('\0')), "{report}");
+    let other = self::report("qemu-system-x86_64\0-accel\0whpx\0");
+    assert_eq!(verdicts(&other, "-accel whpx"), [(LintVerdict::Known, "")], "{other}");
 }
 
 #[test]

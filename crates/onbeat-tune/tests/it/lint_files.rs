@@ -440,6 +440,20 @@ fn words_of_other_files_and_values_that_are_set_again_are_found() {
     let container = self::report("docker run --ulimit memlock=unlimited robot\n");
     assert_eq!(verdict(&container, "--ulimit memlock=unlimited"), InvalidValue);
     assert_eq!(container.corrected, "docker run --ulimit memlock=-1 robot\n");
+
+    // A sysctl of the host ends the start of a container, in each way to write it.
+    let host = "kernel.sched_rt_runtime_us=-1";
+    let run = self::report(&format!(
+        "podman run --replace --sysctl {host} --sysctl net.core.somaxconn=9 --ulimit rttime=9 robot\n"
+    ));
+    assert_eq!(verdict(&run, &format!("--sysctl {host}")), InvalidValue);
+    assert_eq!(verdict(&run, "--sysctl net.core.somaxconn=9"), Known);
+    assert_eq!(verdict(&run, "--ulimit rttime=9"), Valid);
+    assert_eq!(run.counts.unknown, 0, "{run}");
+    let listed = format!("services:\n  a:\n    sysctls:\n      - {host}\n");
+    assert_eq!(verdict(&self::report(&listed), host), InvalidValue);
+    let mapped = "services:\n  a:\n    sysctls:\n      vm.swappiness: 1\n      net.x: 1\n";
+    assert_eq!(verdict(&self::report(mapped), "vm.swappiness: 1"), InvalidValue);
 }
 
 /// Robots are often started by chrt in the unit.
