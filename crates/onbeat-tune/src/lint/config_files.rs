@@ -167,9 +167,10 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             continue;
         }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
+        let command = Some(setting.value).filter(|_| setting.name == "ExecStart");
         if setting.name == "CPUAffinity" {
             judge_affinity(draft, &setting);
-        } else if let Some(remark) = started_by_chrt(&setting) {
+        } else if let Some(remark) = command.and_then(started_by_chrt) {
             draft.remark(setting.bytes.clone(), remark);
         } else if setting.name.starts_with("X-") {
             draft.remark(setting.bytes.clone(), LintRemark::plain());
@@ -235,10 +236,10 @@ fn judge_call_filter(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
     draft.judge(setting.bytes.clone(), id, LintVerdict::Harmful, message);
 }
 
-/// What is said of a program that `ExecStart=` starts by `chrt`, perhaps in a line of a shell.
-fn started_by_chrt(setting: &PlacedSetting<'_>) -> Option<LintRemark> {
-    let plain = setting.value.replace(['"', '\''], " ");
-    let mut words = plain.split_whitespace().filter(|_| setting.name == "ExecStart");
+/// What is said of a command that starts a program by `chrt`, perhaps in a line of a shell.
+pub(super) fn started_by_chrt(command: &str) -> Option<LintRemark> {
+    let plain = command.replace(['"', '\''], " ");
+    let mut words = plain.split_whitespace();
     words.find(|word| word.rsplit('/').next() == Some("chrt"))?;
     let words: Vec<&str> = words.collect();
     let behind = words.iter().position(|word| !word.starts_with('-'))?;
@@ -250,7 +251,7 @@ fn started_by_chrt(setting: &PlacedSetting<'_>) -> Option<LintRemark> {
         let message = "Ties with the kernel's own migration and watchdog threads: at most 95, for every thread of the program.";
         return Some(LintRemark::new("kthread.migration", LintVerdict::Harmful, message));
     }
-    let message = "Valid; for every thread of the program. CPUSchedulingPolicy= and CPUSchedulingPriority= do the same.";
+    let message = "Valid; for every thread of the program.";
     Some(LintRemark::new("proc.policy", LintVerdict::Valid, message))
 }
 

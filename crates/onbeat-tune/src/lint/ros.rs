@@ -1,12 +1,51 @@
-//! Parameters of ROS 2: what they say of the thread that updates the controllers of ros2_control.
+//! Parameters and launch files of ROS 2: what they say of the thread that updates the controllers of
+//! ros2_control, and of programs that chrt starts.
+
+use roxmltree::{Document, Node};
 
 use super::LintError;
+use super::config_files::started_by_chrt;
 use super::correction::Draft;
+use super::libvirt;
 use super::settings::{self, PlacedSetting};
 use super::yaml::{self, YamlValue};
 
-/// Judges a file of parameters.
+/// Judges a launch file in XML.
+fn judge_launch(draft: &mut Draft<'_>) -> Result<(), LintError> {
+    let text = draft.text();
+    let document = Document::parse(text).map_err(|error| LintError::Xml(error.to_string()))?;
+    for node in document.descendants().filter(Node::is_element) {
+        let prefix = node.attribute("launch-prefix").and_then(started_by_chrt);
+        match (prefix, parameter(text, node)) {
+            (Some(remark), _) => libvirt::remark(draft, node, remark),
+            (None, Some(placed)) => settings::judge(draft, "ros", &placed, None),
+            (None, None) => draft.add_others(1),
+        }
+    }
+    Ok(())
+}
+
+/// A parameter that a launch file gives to the controller manager.
+fn parameter<'d>(text: &str, node: Node<'d, '_>) -> Option<PlacedSetting<'d>> {
+    let manager = node.parent().filter(|_| node.has_tag_name("param"))?;
+    let is_manager = manager.attribute("exec") == Some("ros2_control_node");
+    let name = node.attribute("name").filter(|name| is_manager && settings::is_known("ros", name));
+    let value = node.attribute_node("value")?;
+    let start = node.range().start;
+    let length = text[start..].find('>').map_or(0, |end| end + 1);
+    Some(PlacedSetting {
+        name: name?.to_owned(),
+        value: value.value(),
+        bytes: start..start + length,
+        value_bytes: value.range_value(),
+    })
+}
+
+/// Judges a file of parameters, or a launch file.
 pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
+    if draft.text().trim_start().starts_with('<') {
+        return judge_launch(draft);
+    }
     let values = yaml::values(draft.text()).map_err(|what| LintError::Yaml { what })?;
     for of in &values {
         let Some(name) = of_manager(of).filter(|name| settings::is_known("ros", name)) else {

@@ -73,7 +73,8 @@ fn by_contents(text: &str) -> Option<LintSubject> {
         return Some(LintSubject::QemuArguments);
     }
     if start.starts_with('<') {
-        return Some(LintSubject::LibvirtXml);
+        let is_launch = text.contains("<launch") && !text.contains("<domain");
+        return Some(if is_launch { LintSubject::RosParameters } else { LintSubject::LibvirtXml });
     }
     if contents(text)
         .any(|line| line.trim_start_matches("export ").starts_with("GRUB_CMDLINE_LINUX"))
@@ -254,6 +255,7 @@ mod tests {
             ("uname_r=5.10\ncmdline=quiet isolcpus=1\n", LintSubject::BuildVariables),
             ("-m 1G\n", LintSubject::QemuArguments),
             ("<domain/>", LintSubject::LibvirtXml),
+            ("<?xml version='1.0'?>\n<launch/>", LintSubject::RosParameters),
         ];
         for (text, expected) in cases {
             assert_eq!(LintSubject::recognise(text, None), Ok(expected), "{text}");

@@ -41,7 +41,8 @@ pub enum LintSubject {
     NetworkFile,
     /// An environment file of irqbalance: `/etc/default/irqbalance`, `/etc/sysconfig/irqbalance`.
     Irqbalance,
-    /// Parameters of ROS 2, of which those of ros2_control's controller manager are judged.
+    /// Parameters of ROS 2, of which those of ros2_control's controller manager are judged, or a
+    /// launch file in XML.
     RosParameters,
     /// A shell script with a command that starts QEMU.
     QemuScript,
@@ -130,7 +131,7 @@ impl LintSubject {
             Self::UdevRules => "rules of udev",
             Self::NetworkFile => "settings of a network interface",
             Self::Irqbalance => "an environment file of irqbalance",
-            Self::RosParameters => "parameters of ROS 2",
+            Self::RosParameters => "parameters or a launch file of ROS 2",
             Self::QemuScript => "a script that starts QEMU",
             Self::QemuArguments => "arguments of QEMU",
             Self::LibvirtXml => "a domain of libvirt",

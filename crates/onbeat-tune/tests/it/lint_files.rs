@@ -665,6 +665,17 @@ fn the_thread_of_a_controller_manager_is_judged() {
     assert_eq!(report.with_verdict(Harmful).count(), 1, "{report}");
     let corrected = text.replacen("priority: 99", "priority: 95", 1).replace("false", "true");
     assert_eq!(report.corrected, corrected);
+
+    let text = "<?xml version=\"1.0\"?>\n<launch>\n  <node pkg=\"controller_manager\" exec=\"ros2_control_node\" launch-prefix=\"chrt -f 99\">\n    \
+                <param name=\"thread_priority\" value=\"99\"/>\n  </node>\n  <node exec=\"other\">\n    \
+                <param name=\"thread_priority\" value=\"99\"/>\n  </node>\n</launch>\n";
+    let launch = self::report(text);
+    assert_eq!(
+        (launch.problems().count(), launch.with_verdict(Harmful).count()),
+        (2, 2),
+        "{launch}"
+    );
+    assert_eq!(launch.corrected, text.replacen("value=\"99\"", "value=\"95\"", 1));
 }
 
 /// Coalescing, offloads and sleeping links are set where the interface is configured.
