@@ -413,9 +413,12 @@ fn next_brackets(
     from: usize,
     refusal: &mut Option<String>,
 ) -> Option<(usize, usize)> {
-    let at = from + text[from..].find(name)?;
+    // More lists behind the first one, up to the end of the statement: `[ ... ] ++ [ ... ];`.
+    let statement = text[from..].split_once(';').map_or("", |(statement, _)| statement);
+    let again = statement.find('[').filter(|_| from > 0);
+    let at = again.map_or_else(|| text[from..].find(name).map(|at| from + at), |_| Some(from))?;
     let open = at + text[at..].find('[')?;
-    let between = text[at + name.len()..open].trim();
+    let between = text[at..open].trim_start_matches(name).trim();
     if between != "=" {
         refusal.get_or_insert(format!("{name} is more than a list (\"{between}\" precedes it)"));
     }

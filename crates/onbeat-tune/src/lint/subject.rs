@@ -95,6 +95,8 @@ fn by_shape(text: &str) -> Option<LintSubject> {
             _ if settings::is_listed("unit_section", section) => Some(LintSubject::SystemdUnit),
             _ if settings::is_listed("tuned_section", section) => Some(LintSubject::TunedProfile),
             "Match" | "Link" | "connection" | "ethtool" => Some(LintSubject::NetworkFile),
+            // The configuration of ukify.
+            "UKI" => Some(LintSubject::BuildVariables),
             _ => None,
         };
     }
@@ -233,6 +235,7 @@ mod tests {
             ("kargs = [\"quiet\", \"rw\"]\n", LintSubject::NixOptions),
             ("\"Boot\"  \"rw quiet\"\n", LintSubject::Extlinux),
             ("/Linux\n    cmdline: rw quiet\n", LintSubject::BuildVariables),
+            ("[UKI]\nCmdline=rw quiet\n", LintSubject::BuildVariables),
             ("# GRUB Environment Block\nkernelopts=rw quiet\n", LintSubject::BuildVariables),
             ("APPEND:append = \" quiet\"\n", LintSubject::BuildVariables),
             ("CONFIG_SMP=y\nCONFIG_CMDLINE=\"quiet\"\n", LintSubject::BuildVariables),

@@ -240,6 +240,8 @@ fn in_nix_words_keep_their_quotes_and_comments() {
     let computed = "boot.kernelParams = [ \"isolcpus=${cpus}\" \"nohlt\" ];\n";
     let report = self::report(computed);
     assert_eq!((report.corrected.as_str(), report.refusal.is_some()), (computed, true));
+    let joined = "boot.kernelParams = [ \"nohlt\" ] ++ lib.optionals rt [ \"irqpoll\" ];\n";
+    assert_eq!(verdict(&self::report(joined), "irqpoll"), Harmful);
 }
 
 #[test]
@@ -344,6 +346,9 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     let report = report(text);
     assert_eq!(verdict(&report, "kernel.sched_rt_period_us = -1"), InvalidValue);
     assert_eq!(report.corrected, text.replace("period_us = -1", "period_us = 1000000"));
+    let known = self::report("kernel.watchdog_thresh = 30\nkernel.core_patern = x\n");
+    assert_eq!(verdict(&known, "kernel.watchdog_thresh = 30"), Known);
+    assert_eq!(verdict(&known, "kernel.core_patern = x"), Misspelt);
     let longer = self::report("kernel.sched_rt_runtime_us=2000000\n");
     assert_eq!(longer.with_verdict(Incomplete).count(), 1, "{longer}");
     let twice =
