@@ -47,8 +47,8 @@ pub struct PersistedValue {
 pub fn confirm(root: &Path) -> Result<Vec<PersistedValue>, PersistError> {
     let Some(record) = PersistRecord::read(root)? else { return Ok(Vec::new()) };
     let files = EtcFiles::open(root)?;
-    let boot = boot_id(&files);
-    let otherwise = if !boot.is_empty() && boot == record.boot_id {
+    // Without a boot's number, as below a mounted disk, no reboot is known of.
+    let otherwise = if boot_id(&files) == record.boot_id {
         ConfirmedState::AwaitsReboot
     } else {
         ConfirmedState::Differs

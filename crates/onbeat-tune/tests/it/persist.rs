@@ -420,6 +420,12 @@ fn after_a_reboot_each_value_is_confirmed() {
     persist(root.path(), &settings()).unwrap();
     assert!(states(root.path()).values().all(|state| *state == ConfirmedState::AwaitsReboot));
 
+    let disk = self::root(&DEBIAN);
+    fs::remove_file(disk.path().join("proc/sys/kernel/random/boot_id")).unwrap();
+    put(disk.path(), "/proc/cmdline", "quiet\n");
+    persist(disk.path(), &settings()).unwrap();
+    assert_eq!(states(disk.path())["skew_tick"], ConfirmedState::AwaitsReboot);
+
     put(root.path(), "/proc/sys/kernel/random/boot_id", "second\n");
     // Of two lists the kernel keeps the first, of other parameters the last.
     let line =
