@@ -8,10 +8,10 @@ use super::HIGHEST_PRIORITY;
 use super::containers;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
-use super::kernel_cpus;
 use super::kernel_line;
 use super::kernel_text::numbered_lines;
 use super::settings::{self, PlacedSetting};
+use super::systemd_values;
 use crate::cpu_list::CpuList;
 
 /// A line with its end, which goes where the setting goes.
@@ -157,7 +157,10 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
         let of_all = setting.name.strip_prefix("Default").filter(|_| section == "Manager");
         if let Some(limit) = of_all.filter(|limit| settings::is_known("unit", limit)) {
             setting.name = limit.to_owned();
-            settings::judge(draft, "unit", &setting, Some(line));
+            match unit_remark(&setting) {
+                Some(remark) => draft.remark(setting.bytes, remark),
+                None => settings::judge(draft, "unit", &setting, Some(line)),
+            }
             continue;
         }
         let is_process = settings::is_known("unit", &setting.name) || setting.name == "CPUAffinity";
@@ -168,9 +171,8 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
         }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
         let command = Some(setting.value).filter(|_| setting.name == "ExecStart");
-        if setting.name == "CPUAffinity" {
-            judge_affinity(draft, &setting);
-        } else if let Some(remark) = command.and_then(started_by_chrt) {
+        let remark = command.and_then(started_by_chrt).or_else(|| unit_remark(&setting));
+        if let Some(remark) = remark {
             draft.remark(setting.bytes.clone(), remark);
         } else if setting.name.starts_with("X-") {
             draft.remark(setting.bytes.clone(), LintRemark::plain());
@@ -255,21 +257,29 @@ pub(super) fn started_by_chrt(command: &str) -> Option<LintRemark> {
     Some(LintRemark::new("proc.policy", LintVerdict::Valid, message))
 }
 
-/// CPUs by blank or comma, ranges among them; `numa` or nothing as well.
-fn judge_affinity(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
-    let list = setting.value.split([' ', ',', '\t']).filter(|piece| !piece.is_empty());
-    let is_list = list.clone().all(|piece| {
-        piece.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-            && kernel_cpus::parse(piece).is_ok()
-    });
-    let remark = if is_list || setting.value == "numa" {
-        let message = "Valid; the CPUs of every thread of the service, in system.conf of every service without its own. They are its own only where all else is kept off them.";
-        LintRemark::new("proc.affinity", LintVerdict::Valid, message)
-    } else {
-        let message = "Not a list of CPUs: systemd reports that it cannot parse it and ignores the line. Write 2 3, 2,3 or 2-3.";
-        LintRemark::new("proc.affinity", LintVerdict::InvalidValue, message)
+/// What is said of a value that systemd does not read, and of the CPUs of a service.
+fn unit_remark(setting: &PlacedSetting<'_>) -> Option<LintRemark> {
+    let PlacedSetting { name, value, .. } = setting;
+    let invalid = LintVerdict::InvalidValue;
+    let of_cpus = match name.as_str() {
+        "CPUAffinity" if *value != "numa" => Some("proc.affinity"),
+        "AllowedCPUs" => Some("shield.systemd"),
+        _ => None,
     };
-    draft.remark(setting.bytes.clone(), remark);
+    if let Some(id) = of_cpus
+        && let Some(message) = systemd_values::wrong_cpus(value)
+    {
+        return Some(LintRemark::new(id, invalid, message));
+    }
+    if name == "CPUAffinity" {
+        let message = "Valid; the CPUs of every thread of the service, in system.conf of every service without its own. They are its own only where all else is kept off them.";
+        return Some(LintRemark::new("proc.affinity", LintVerdict::Valid, message));
+    }
+    let form = systemd_values::refused(name, value)?;
+    let message =
+        format!("systemd reports that it cannot parse it and ignores the line. It takes {form}.");
+    let id = settings::remark("unit", name, value).id;
+    Some(LintRemark { id, verdict: invalid, message, instead: None })
 }
 
 fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<usize>)]) {
@@ -280,7 +290,9 @@ fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<us
     };
     let counts = |(name, value, _): &&(String, String, Range<usize>)| {
         let verdict = || settings::remark("unit", name, value).verdict;
-        has_one_value(name) && verdict() != LintVerdict::InvalidValue
+        has_one_value(name)
+            && systemd_values::refused(name, value).is_none()
+            && verdict() != LintVerdict::InvalidValue
     };
     let values = set.iter().filter(counts).map(|(name, value, _)| (name, value));
     let last_values: HashMap<_, _> = values.collect();
@@ -292,7 +304,7 @@ fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<us
         draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
     }
     let policy = last("CPUSchedulingPolicy").map(|(_, value, _)| value.as_str());
-    let is_real_time = matches!(policy, Some("fifo" | "rr"));
+    let is_real_time = matches!(policy, Some("fifo" | "rr" | "1" | "2"));
     if let Some((.., bytes)) = last("CPUSchedulingPriority").filter(|_| !is_real_time) {
         let message = "Without CPUSchedulingPolicy=fifo or rr a priority has no effect.";
         draft.judge(bytes.clone(), "proc.policy", LintVerdict::NoEffect, message);

@@ -14,7 +14,8 @@
 //! | `kernel_cpus` | lists of CPUs as the kernel reads them |
 //! | `settings.toml`, `settings` | the settings of all other files that are judged |
 //! | `config_files`, `containers`, `kubernetes` | files of lines; `docker run` and compose files; pods and nodes |
-//! | `ros` | parameters of ROS 2 |
+//! | `systemd_values` | values that systemd does not read |
+//! | `ros` | parameters and launch files of ROS 2 |
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
 //! | [`qemu_line`] | the options that a script would start QEMU with |
@@ -62,6 +63,7 @@ mod ros;
 mod settings;
 mod shell_words;
 mod subject;
+mod systemd_values;
 mod vocabulary;
 mod yaml;
 

@@ -399,6 +399,13 @@ fn a_section_has_its_own_settings_and_a_limit_is_a_number() {
     let limit = report("[Service]\nLimitRTPRIO=9\n");
     assert_eq!(verdict(&limit, "LimitRTPRIO=9"), Incomplete);
 
+    let unread =
+        report("[Service]\nAllowedCPUs=all\nCPUAffinity=0x0c\nLimitRTPRIO=95\nLimitRTPRIO=9x\n");
+    for piece in ["AllowedCPUs=all", "CPUAffinity=0x0c", "LimitRTPRIO=9x"] {
+        assert_eq!(verdict(&unread, piece), InvalidValue, "{piece}");
+    }
+    assert_eq!(verdict(&unread, "LimitRTPRIO=95"), Valid, "it is not replaced");
+
     let slice = report("[Slice]\nAllowedCPUs=2-3\nCPUAffinity=2-3\n");
     assert_eq!(verdict(&slice, "AllowedCPUs=2-3"), Valid);
     assert_eq!(verdict(&slice, "CPUAffinity=2-3"), NoEffect);

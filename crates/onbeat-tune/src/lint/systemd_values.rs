@@ -1,0 +1,149 @@
+//! Values of units that systemd does not read: it reports them and ignores the line. What is
+//! accepted is what `systemd-analyze verify` of systemd 252 accepts.
+
+use super::kernel_cpus;
+
+/// What a setting takes, where a value is not that. An empty value takes a setting back, and what a
+/// specifier stands for is not known here.
+pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
+    let is_percent = value.ends_with('%');
+    if value.is_empty() || value.contains('%') && !is_percent {
+        return None;
+    }
+    let (is_read, form) = match name {
+        "RestrictRealtime" | "CPUSchedulingResetOnFork" => (is_boolean(value), "yes or no"),
+        "TimerSlackNSec" => (is_time(value), "a time, such as 50us"),
+        // Words of other files have judgements of their own.
+        _ if name.starts_with("Limit") && matches!(value, "unlimited" | "-1") => return None,
+        "LimitRTTIME" => {
+            (is_pair(value, is_time), "a time, such as 500ms; a number is microseconds")
+        }
+        "LimitMEMLOCK" => {
+            (is_pair(value, is_size), "infinity, or bytes with K, M or G, such as 64M")
+        }
+        "LimitRTPRIO" => {
+            (is_pair(value, is_number) && is_ordered(value), "a number, or soft:hard in this order")
+        }
+        "CPUQuota" => {
+            let percent = value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+            (percent.is_some_and(|percent| percent > 0.0), "a percentage above 0, such as 150%")
+        }
+        "CPUWeight" => (is_within(value, 1, 10_000) || value == "idle", "1 to 10000, or idle"),
+        "MemoryMax" | "MemoryHigh" => {
+            (is_percent || is_size(value), "infinity, a percentage, or bytes with K, M or G")
+        }
+        "IOSchedulingClass" => {
+            const CLASSES: [&str; 4] = ["none", "realtime", "best-effort", "idle"];
+            let is_class = CLASSES.contains(&value) || is_within(value, 0, 3);
+            (is_class, "realtime, best-effort or idle")
+        }
+        "IOSchedulingPriority" => (is_within(value, 0, 7), "0 to 7"),
+        "OOMScoreAdjust" => (is_within(value, -1000, 1000), "-1000 to 1000"),
+        _ => return None,
+    };
+    (!is_read).then_some(form)
+}
+
+/// What is wrong with a list of CPUs: numbers and ranges by blank or comma.
+pub(super) fn wrong_cpus(value: &str) -> Option<String> {
+    const FORM: &str = "Write 2 3, 2,3 or 2-3.";
+    let wrong = |piece: &str| {
+        let digits =
+            piece.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        if let Some(cpu) = digits {
+            return Some(format!(
+                "systemd reads {piece} as the number of one CPU, {cpu}, and not as a mask. {FORM}"
+            ));
+        }
+        let is_list = piece.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+            && kernel_cpus::parse(piece).is_ok();
+        let message =
+            "Not a list of CPUs: systemd reports that it cannot parse it and ignores the line.";
+        (!is_list).then(|| format!("{message} {FORM}"))
+    };
+    value.split([' ', ',', '\t']).filter(|piece| !piece.is_empty()).find_map(wrong)
+}
+
+fn is_boolean(value: &str) -> bool {
+    const WORDS: [&str; 12] =
+        ["1", "yes", "y", "true", "t", "on", "0", "no", "n", "false", "f", "off"];
+    WORDS.iter().any(|word| word.eq_ignore_ascii_case(value))
+}
+
+fn is_within(value: &str, least: i64, most: i64) -> bool {
+    value.parse().is_ok_and(|number: i64| (least..=most).contains(&number))
+}
+
+fn is_number(value: &str) -> bool {
+    value == "infinity" || value.parse::<u64>().is_ok()
+}
+
+/// A limit, or a soft and a hard one.
+fn is_pair(value: &str, is_limit: fn(&str) -> bool) -> bool {
+    let (soft, hard) = value.split_once(':').unwrap_or((value, value));
+    is_limit(soft) && is_limit(hard)
+}
+
+/// Whether the soft limit is not above the hard one.
+fn is_ordered(value: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+    value.split_once(':').is_none_or(|(soft, hard)| number(soft) <= number(hard))
+}
+
+fn is_size(value: &str) -> bool {
+    let suffix = value.chars().next_back().filter(|last| "BKMGTPE".contains(*last));
+    let number = &value[..value.len() - suffix.map_or(0, char::len_utf8)];
+    let is_number =
+        number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok();
+    value == "infinity" || is_number
+}
+
+fn is_time(value: &str) -> bool {
+    const UNITS: [&str; 33] = [
+        "ns", "nsec", "us", "usec", "µs", "μs", "ms", "msec", "s", "sec", "second", "seconds", "m",
+        "min", "minute", "minutes", "h", "hr", "hour", "hours", "d", "day", "days", "w", "week",
+        "weeks", "M", "month", "months", "y", "year", "years", "",
+    ];
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut units = value.split(|c: char| is_digit(c) || c == '.' || c.is_whitespace());
+    value == "infinity" || value.starts_with(is_digit) && units.all(|unit| UNITS.contains(&unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each answer is that of `systemd-analyze verify`.
+    #[test]
+    fn a_value_is_read_or_refused_as_systemd_does() {
+        let read = "RestrictRealtime=t TimerSlackNSec=50us LimitRTTIME=5ms LimitRTTIME=500000 LimitMEMLOCK=64M \
+                    LimitMEMLOCK=infinity:infinity LimitRTPRIO=100 LimitRTPRIO=98:99 CPUQuota=150% CPUQuota= CPUWeight=idle \
+                    MemoryMax=50% IOSchedulingClass=realtime IOSchedulingPriority=7 OOMScoreAdjust=-1000 Nice=+5";
+        let refused_ones = "RestrictRealtime=maybe TimerSlackNSec=-1 TimerSlackNSec=x LimitRTTIME=x LimitMEMLOCK=64MB \
+                            LimitMEMLOCK=64k LimitRTPRIO=99:98 CPUQuota=50 CPUQuota=0% CPUQuota=infinity CPUWeight=0 \
+                            CPUWeight=10001 CPUWeight=high MemoryMax=lots IOSchedulingClass=RT IOSchedulingPriority=8 \
+                            OOMScoreAdjust=1001 OOMScoreAdjust=x CPUSchedulingResetOnFork=maybe";
+        for (settings, expected) in [(read, false), (refused_ones, true)] {
+            for setting in settings.split_whitespace() {
+                let (name, value) = setting.split_once('=').unwrap();
+                assert_eq!(refused(name, value).is_some(), expected, "{setting}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_cpus_has_numbers_and_ranges() {
+        for (list, is_wrong) in [
+            ("2 3", false),
+            ("2,,3", false),
+            ("0-1,3", false),
+            ("3-1", true),
+            ("0-3,^2", true),
+            ("all", true),
+            ("1-", true),
+        ] {
+            assert_eq!(wrong_cpus(list).is_some(), is_wrong, "{list}");
+        }
+        assert!(wrong_cpus("0x0c").unwrap().contains("one CPU, 12,"));
+    }
+}
