@@ -190,7 +190,10 @@ fn judge_quadlet(draft: &mut Draft<'_>, section: &str, mut setting: PlacedSettin
             setting.value_bytes.start = setting.value_bytes.end - of.len();
             setting.name = format!("ulimit.{limit}");
             setting.value = of;
-            settings::judge(draft, "container", &setting, None);
+            match containers::refused_limit(&setting.name, of) {
+                Some(remark) => draft.remark(setting.bytes, remark),
+                None => settings::judge(draft, "container", &setting, None),
+            }
         }
         ("AddCapability", _) => {
             for name in setting.value.split_whitespace() {

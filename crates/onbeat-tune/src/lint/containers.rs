@@ -189,6 +189,8 @@ fn judge_option(
         if let Some(remark) = remarks.min_by_key(|remark| remark.verdict) {
             draft.remark(bytes, remark);
         }
+    } else if let Some(remark) = refused_limit(&name, value) {
+        draft.remark(bytes, remark);
     } else if name == "sysctl" {
         draft.remark(bytes, sysctl(value));
     } else if settings::is_plain("docker", &dashed) {
@@ -207,6 +209,27 @@ fn judge_option(
             None,
         );
     }
+}
+
+/// What is said of a limit that docker and podman do not read (`ParseUlimit` of go-units).
+pub(super) fn refused_limit(name: &str, value: &str) -> Option<LintRemark> {
+    const NAMES: &str = "as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, \
+                         rtprio, rttime, sigpending, stack";
+    let limit = name.strip_prefix("ulimit.")?;
+    let number = |text: &str| text.parse::<i64>().ok().map(|of| if of < 0 { i64::MAX } else { of });
+    let (soft, hard) = value.split_once(':').unwrap_or((value, value));
+    let is_read = number(soft).zip(number(hard)).is_some_and(|(soft, hard)| soft <= hard);
+    // A word of other files has its correction.
+    let remark = || settings::remark("container", name, value);
+    let takes = if !NAMES.split(", ").any(|known| known == limit) {
+        format!("the limits are {NAMES}")
+    } else if !is_read && remark().verdict != LintVerdict::InvalidValue {
+        "a limit takes a number, -1 for none, or soft:hard in this order".to_owned()
+    } else {
+        return None;
+    };
+    let message = format!("Refused, and the container does not start: {takes}.");
+    Some(LintRemark::new("proc.limits", LintVerdict::InvalidValue, message))
 }
 
 /// What is said of a sysctl: runc and crun set those of the container's own namespaces.
@@ -272,6 +295,8 @@ fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool
         variable(draft, bytes);
     } else if name == "cpuset" {
         judge_cpuset(draft, &of.value, bytes);
+    } else if let Some(remark) = refused_limit(&name, &of.value) {
+        draft.remark(bytes, remark);
     } else if let Some(name) = name.strip_prefix("sysctls.") {
         draft.remark(bytes, sysctl(name));
     } else if settings::is_known("container", &name) {

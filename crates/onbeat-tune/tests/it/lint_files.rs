@@ -453,6 +453,17 @@ fn words_of_other_files_and_values_that_are_set_again_are_found() {
     assert_eq!(verdict(&container, "--ulimit memlock=unlimited"), InvalidValue);
     assert_eq!(container.corrected, "docker run --ulimit memlock=-1 robot\n");
 
+    for (limit, expected) in [
+        ("rtprio=99:98", InvalidValue),
+        ("rtprios=99", InvalidValue),
+        ("memlock=64m", InvalidValue),
+        ("rtprio=-1", Valid),
+        ("nofile=1024:4096", Known),
+    ] {
+        let run = self::report(&format!("docker run --ulimit {limit} robot\n"));
+        assert_eq!(verdict(&run, &format!("--ulimit {limit}")), expected, "{run}");
+    }
+
     // A sysctl of the host ends the start of a container, in each way to write it.
     let host = "kernel.sched_rt_runtime_us=-1";
     let run = self::report(&format!(
