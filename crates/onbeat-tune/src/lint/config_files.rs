@@ -433,7 +433,13 @@ fn udev_parts(at: usize, line: &str) -> Option<Vec<(&'static str, PlacedSetting<
         if line[from..].trim().is_empty() {
             return Some(parts);
         }
-        let key_end = from + line[from..].find(['=', '!', '+', '-', ':', ' '])?;
+        // The name in braces may have any sign: ATTR{queues/rx-0/rps_cpus}.
+        let is_key_end = |c: char| "=!+-: {".contains(c);
+        let key_end = from + line[from..].find(is_key_end)?;
+        let key_end = match line[key_end..].strip_prefix('{') {
+            Some(braced) => key_end + braced.find('}')? + 2,
+            None => key_end,
+        };
         let rest = line[key_end..].trim_start();
         let operator =
             ["==", "!=", "+=", "-=", ":=", "="].into_iter().find(|o| rest.starts_with(o))?;

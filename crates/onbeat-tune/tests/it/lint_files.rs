@@ -674,6 +674,8 @@ fn profiles_and_rules_are_judged() {
     let report = self::report(rule);
     assert_eq!(report.corrected, rule.replace("}=\"auto\"", "}=\"on\""), "{report}");
     assert_eq!((report.problems().count(), report.counts.unknown), (1, 0), "{report}");
+    let queue = "SUBSYSTEM==\"net\", ATTR{queues/rx-0/rps_cpus}=\"1\"\n";
+    assert_eq!(self::report(queue).counts.unknown, 0);
 }
 
 /// What ros2_control_node reads of its thread; parameters of controllers have other meanings.
