@@ -121,7 +121,7 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
             draft.add_others(1);
         }
     }
-    draft.refuse_correction("manifests of Kubernetes are the choice of the machine's planner");
+    draft.refuse_correction("what is right depends on the nodes of the cluster");
     Ok(())
 }
 
