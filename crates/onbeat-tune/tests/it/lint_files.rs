@@ -138,8 +138,9 @@ fn values_that_the_kernel_does_not_read_are_found() {
     assert_eq!(verdict(&report, "amd_iommu=on"), NoEffect);
     assert!(report.corrected.ends_with("transparent_hugepage=off iommu=pt"), "{report}");
 
-    let report = self::report("audit=n pcie_aspm=performance highres=no nohz=0");
-    assert_eq!(report.with_verdict(InvalidValue).count(), 2, "{report}");
+    let line = "audit=n pcie_aspm=performance highres=no nohz=0 skew_tick=yes intel_iommu=yes";
+    let report = self::report(line);
+    assert_eq!(report.with_verdict(InvalidValue).count(), 4, "{report}");
     assert_eq!(verdict(&report, "highres=no"), Harmful);
     assert_eq!(verdict(&report, "nohz=0"), Valid);
     let pages = self::report("default_hugepagesz=1G hugepages=4 hugepagesz=1G");
