@@ -153,6 +153,11 @@ impl<'t> Draft<'t> {
         }
     }
 
+    /// Whether something is inserted in front of this byte.
+    pub(super) fn is_added_at(&self, at: usize) -> bool {
+        self.edits.iter().any(|(bytes, _)| *bytes == (at..at))
+    }
+
     /// Removes bytes, with the blanks in front of them or, at the beginning of a line, behind them;
     /// with the whole line where nothing else is on it.
     pub(super) fn remove(&mut self, bytes: Range<usize>) {

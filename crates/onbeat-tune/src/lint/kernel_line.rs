@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::correction::{Draft, LintRemark};
+use super::correction::{self, Draft, LintRemark};
 use super::dictionary::{CpuRelation, DictionaryEntry, ParameterRelation, dictionary};
 use super::finding::LintVerdict;
 use super::kernel_cpus::{self, IsolatedCpus, KernelCpus};
@@ -61,15 +61,34 @@ pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) -> Result<(), L
         return Err(LintError::NoLine { lines: text.lines().count() });
     }
 
-    // A word of a shell without quotes gets them, because it may become several.
-    found.unquoted.iter().for_each(|bytes| draft.insert(bytes.start, "\""));
+    if let Some(at) = found.open_quote {
+        let (line, column) = correction::line_and_column(text, at);
+        let quote = text[at..].chars().next().unwrap_or('"');
+        return Err(LintError::OpenQuote { line, column, quote });
+    }
+
     for line in &found.lines {
         let parameters: Vec<_> =
             line.stretches.iter().flat_map(|stretch| split_stretch(text, stretch)).collect();
         judge_parameters(draft, &parameters, &line.added_at);
     }
-    found.unquoted.iter().for_each(|bytes| draft.insert(bytes.end, "\""));
+    // A word of a shell without quotes gets them where it becomes several.
+    for bytes in found.unquoted {
+        if draft.is_added_at(bytes.end) {
+            draft.insert(bytes.start, "\"");
+            draft.insert(bytes.end, "\"");
+        }
+    }
 
+    for bytes in found.behind {
+        let message = "A shell ends the value at the blank in front, and does not read this into the variable: put quotes around \
+                       the whole value.";
+        draft.judge(bytes, "env.bootchain", LintVerdict::NoEffect, message);
+    }
+    for bytes in found.commands {
+        let message = "With a blank beside the sign a shell takes the name for a command, and grub-mkconfig ends: write NAME=\"...\".";
+        draft.judge(bytes, "env.bootchain", LintVerdict::InvalidValue, message);
+    }
     for bytes in found.replaced.into_iter().filter(|bytes| !bytes.is_empty()) {
         let message =
             "Replaced: the variable is assigned again further down, and the last value counts.";

@@ -61,6 +61,12 @@ pub(super) struct KernelText {
     pub(super) replaced: Vec<Range<usize>>,
     /// Lines of the file that are read by nobody.
     pub(super) unread: Vec<Range<usize>>,
+    /// Words behind a value that a shell has ended.
+    pub(super) behind: Vec<Range<usize>>,
+    /// Names that a shell takes for commands, because blanks are beside their sign.
+    pub(super) commands: Vec<Range<usize>>,
+    /// Where a quote opens that nothing closes.
+    pub(super) open_quote: Option<usize>,
     /// Other lines of the file, which are not judged.
     pub(super) others: usize,
     /// Why nothing is corrected.
@@ -275,6 +281,14 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
         let (bytes, is_quoted) = value_of(text, from..at + line.len(), joined);
         until = bytes.end;
         let value = &text[bytes.clone()];
+        // The quote of the next variable seems to close one that is open.
+        let is_next = |line: &str| assignment(line).is_some_and(|(name, _)| is_meant(name));
+        let is_open = bytes.start == from || value.lines().skip(1).any(is_next);
+        if is_quoted && is_open {
+            found.open_quote.get_or_insert(from);
+        } else if joined == Joined::AllTogether {
+            found.look_as_a_shell(text, at..from, &bytes, is_quoted);
+        }
         if let Some(why) = not_understood(value, is_quoted) {
             found.refusal.get_or_insert(why);
         }
@@ -347,13 +361,44 @@ fn value_of(text: &str, on_line: Range<usize>, joined: Joined) -> (Range<usize>,
         }
     }
     // A quote that stays open: nothing is known of the rest.
-    (from + 1..from + 1, true)
+    (from..from, true)
+}
+
+impl KernelText {
+    /// What a shell makes of an assignment whose name and sign, and whose value, are at these bytes.
+    fn look_as_a_shell(
+        &mut self,
+        text: &str,
+        head: Range<usize>,
+        value: &Range<usize>,
+        is_quoted: bool,
+    ) {
+        let name = trimmed(head.start, &text[head.clone()]);
+        let written = text[name.clone()].trim_start_matches("export ").trim_start();
+        // An empty value, perhaps with a comment behind it, may have a blank in front.
+        let is_empty = !is_quoted && (value.is_empty() || text[value.clone()].starts_with('#'));
+        let is_apart = text[head].ends_with(char::is_whitespace) && !is_empty;
+        if is_apart || written.contains([' ', '\t']) {
+            self.commands.push(name);
+        }
+        let end = value.end + usize::from(is_quoted);
+        let rest = text[end..].lines().next().unwrap_or_default();
+        let words = trimmed(end, rest);
+        let is_cut =
+            rest.starts_with([' ', '\t']) && !text[words.clone()].starts_with(['#', ';', '\\']);
+        if is_cut && !is_empty && !words.is_empty() {
+            self.behind.push(words);
+        }
+    }
 }
 
 /// What makes a value of a shell more than its words.
 fn not_understood(value: &str, is_quoted: bool) -> Option<String> {
     let computed = ["$(", "`"].iter().find(|sign| value.contains(**sign));
     match computed {
+        None if value.contains(['“', '”', '„', '‘', '’']) => {
+            Some("a value has typographic quotes, which a shell does not read".to_owned())
+        }
         Some(sign) => Some(format!("a value is computed by a shell ({sign}...)")),
         None if value.replace("\\\n", "").contains('\\') => {
             Some("a value has characters after a backslash".to_owned())

@@ -285,6 +285,33 @@ fn what_is_added_to_a_file_of_grub_goes_between_quotes() {
 
     let corrected = report("GRUB_CMDLINE_LINUX=intel_iommu=on\n").corrected;
     assert_eq!(corrected, "GRUB_CMDLINE_LINUX=\"intel_iommu=on iommu=pt\"\n");
+    // Where nothing is added, nothing is quoted.
+    assert_eq!(report("GRUB_CMDLINE_LINUX=quiet\n").corrected, "GRUB_CMDLINE_LINUX=quiet\n");
+}
+
+/// What a shell makes of it, and not what was meant.
+#[test]
+fn a_file_of_grub_is_read_as_a_shell_does() {
+    let cut = report("GRUB_CMDLINE_LINUX=quiet isolcpus=2-3\nGRUB_TIMEOUT=5\n");
+    assert_eq!(verdicts(&cut, "isolcpus=2-3"), [(NoEffect, "env.bootchain")], "{cut}");
+    let apart = report("GRUB_CMDLINE_LINUX = \"quiet\"\n");
+    assert_eq!(verdicts(&apart, "GRUB_CMDLINE_LINUX ="), [(InvalidValue, "env.bootchain")]);
+    let typographic = report("GRUB_CMDLINE_LINUX=“quiet nohlt”\n");
+    assert!(typographic.refusal.unwrap().contains("typographic"));
+    for fine in [
+        "GRUB_CMDLINE_LINUX= \n",
+        "GRUB_CMDLINE_LINUX=quiet # passed on\n",
+        "export GRUB_CMDLINE_LINUX=\"quiet\"; GRUB_TIMEOUT=5\n",
+    ] {
+        assert_eq!(report(fine).problems().count(), 0, "{fine}");
+    }
+    for open in [
+        "GRUB_CMDLINE_LINUX=\"quiet isolcpus=2-3\n",
+        "GRUB_CMDLINE_LINUX=\"quiet\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n",
+    ] {
+        let why = lint(open, LintSubject::GrubFile).unwrap_err();
+        assert_eq!(why, LintError::OpenQuote { line: 1, column: 20, quote: '"' }, "{open}");
+    }
 }
 
 #[test]
