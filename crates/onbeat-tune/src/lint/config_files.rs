@@ -91,6 +91,16 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
             let verdict = LintVerdict::Contradiction;
             let remark = LintRemark { id, verdict, message, instead: None };
             draft.remark(setting.bytes.clone(), remark);
+        } else if let Some((value, _)) = setting.value.split_once(" #")
+            && settings::is_known("sysctl", &setting.name)
+        {
+            let message = "A comment has a line of its own: all behind the sign is written as the value, which the kernel refuses.";
+            let id = settings::remark("sysctl", &setting.name, value.trim()).id;
+            let verdict = LintVerdict::InvalidValue;
+            let remark = LintRemark { id, verdict, message: message.to_owned(), instead: None };
+            let name = &text[setting.bytes.start..setting.value_bytes.start];
+            let instead = format!("{name}{}", value.trim());
+            draft.correct(setting.bytes.clone(), remark, Some(instead));
         } else {
             settings::judge(draft, "sysctl", setting, Some(line.clone()));
         }
