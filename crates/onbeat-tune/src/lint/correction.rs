@@ -50,6 +50,8 @@ impl LintRemark {
 #[derive(Debug)]
 pub(super) struct Draft<'t> {
     text: &'t str,
+    /// Where its lines begin.
+    lines: Vec<usize>,
     findings: Vec<(usize, LintFinding)>,
     edits: Vec<(Range<usize>, String)>,
     refusal: Option<String>,
@@ -57,8 +59,16 @@ pub(super) struct Draft<'t> {
 }
 
 impl<'t> Draft<'t> {
-    pub(super) const fn new(text: &'t str) -> Self {
-        Self { text, findings: Vec::new(), edits: Vec::new(), refusal: None, other_lines: 0 }
+    pub(super) fn new(text: &'t str) -> Self {
+        let behind = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            text,
+            lines: std::iter::once(0).chain(behind).collect(),
+            findings: Vec::new(),
+            edits: Vec::new(),
+            refusal: None,
+            other_lines: 0,
+        }
     }
 
     pub(super) const fn text(&self) -> &'t str {
@@ -120,7 +130,8 @@ impl<'t> Draft<'t> {
 
     /// Records a judgement of what is called `text`, at a byte.
     pub(super) fn remark_as(&mut self, at: usize, text: impl Into<String>, remark: LintRemark) {
-        let (line, column) = line_and_column(self.text, at);
+        let line = self.lines.partition_point(|start| *start <= at);
+        let column = self.text[self.lines[line - 1]..at].chars().count() + 1;
         let LintRemark { id, verdict, message, instead } = remark;
         self.findings.push((
             at,
