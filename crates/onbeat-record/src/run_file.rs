@@ -17,7 +17,7 @@ use super::noise::NoiseAccount;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
-use super::note_numbers;
+use super::note_numbers::NoteNumbers;
 use super::packets::PacketAccount;
 use super::payload::Decoder;
 use super::robot::{DevicesNote, RobotNote};
@@ -215,7 +215,8 @@ impl RunFile {
         };
 
         let decoder = Decoder::of_run_files();
-        let mut parser = Parser { path, run: None, line: 0, samples: 0, decoder };
+        let numbers = NoteNumbers::default();
+        let mut parser = Parser { path, run: None, line: 0, samples: 0, numbers, decoder };
         for line in whole.split(|&b| b == b'\n') {
             parser.line += 1;
             parser.line(line)?;
@@ -401,6 +402,7 @@ struct Parser<'p> {
     line: usize,
     /// Samples of all histograms so far.
     samples: u64,
+    numbers: NoteNumbers,
     decoder: Decoder,
 }
 
@@ -426,7 +428,7 @@ impl Parser<'_> {
             Err(why) => return Err(self.broken(&format!("a note that cannot be read ({why})"))),
         };
 
-        if let Some(reason) = note_numbers::refusal(&note, json) {
+        if let Some(reason) = self.numbers.refusal(&note, json) {
             return Err(self.broken(&reason));
         }
 

@@ -126,3 +126,28 @@ fn a_histogram_line_with_times_out_of_range_is_refused() {
         assert!(why.contains("histogram line"), "{times}: {why}");
     }
 }
+
+/// Instants pass 2^53 ns after 104 days of uptime; what counts is added up and must not overflow.
+#[test]
+fn a_long_uptime_is_reported_and_sums_beyond_reason_are_refused() {
+    let text = fs::read_to_string(&golden()[0]).unwrap();
+    let instants = "\"release_ns\":17281034163352562,\"expiry_ns\":17281034163352562,\
+                    \"start_ns\":17281034163952562,\"end_ns\":17281034163972562";
+    let window = format!(
+        "#[onbeat: {{\"window\":{{\"block\":0,\"index\":1,{instants},\"spun_ns\":0,\
+         \"planned_work_ns\":0,\"tid\":1,\"cpu\":0,\"prio\":120,\"events\":0,\"left_out\":0,\
+         \"packed\":\"\"}}}}]\n"
+    );
+    assert_eq!(reported(format!("{text}{window}").as_bytes()), None);
+
+    let interval = text.lines().find(|line| line.starts_with("#[onbeat: {\"interval\"")).unwrap();
+    let cycles = interval.split("\"cycles\":").nth(1).unwrap().split(',').next().unwrap();
+    let largest = interval.replacen(
+        &format!("\"cycles\":{cycles},"),
+        &format!("\"cycles\":{},", 1_u64 << 53),
+        1,
+    );
+    let many = format!("{text}{}", format!("{largest}\n").repeat(2_100));
+    let why = reported(many.as_bytes()).unwrap();
+    assert!(why.contains("add up to more than 2^60"), "{why}");
+}
