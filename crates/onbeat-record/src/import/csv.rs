@@ -277,7 +277,7 @@ impl Columns {
         let value = Number::parse(field, self.separator).ok_or_else(|| no_number(field))?;
         let ns = (value.figure * self.unit_ns).round();
         if ns.abs() > FARTHEST_NS as f64 {
-            return Err(format!("{} is not a latency: above 10,000 hours", value.figure));
+            return Err(format!("{} is not a latency: above 2,500 hours", value.figure));
         }
 
         let mut has_date = false;

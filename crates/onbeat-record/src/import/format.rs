@@ -36,13 +36,13 @@ impl SourceOptions {
     }
 }
 
-/// No figure is longer, and what is longer is counted as that: 10,000 hours.
+/// No figure is longer, and what is longer is counted as that: 2,500 hours, which a run file can hold.
 // Figures of other tools are text that anybody may write. Beyond a year, sums of squares and times
 // in the file would overflow.
-pub(super) const FARTHEST_NS: u64 = 36_000_000_000_000_000;
+pub(super) const FARTHEST_NS: u64 = 9_000_000_000_000_000;
 
 /// A number in units, as whole nanoseconds, rounded to the nearest; `None` when it is below 0 or
-/// beyond 10,000 hours.
+/// beyond 2,500 hours.
 pub(crate) fn to_ns(value: f64, unit_ns: f64) -> Option<u64> {
     let ns = (value * unit_ns).round();
     (0.0..=FARTHEST_NS as f64).contains(&ns).then_some(ns as u64)

@@ -27,7 +27,7 @@ const FORMAT: Format = Format::Jitterdebugger;
 /// Where its histograms end, in nanoseconds.
 const END_NS: u64 = 1_000_000;
 /// No latency is longer, in its units.
-const LONGEST: i64 = 36_000_000_000_000;
+const LONGEST: i64 = 9_000_000_000_000;
 /// The first version of its JSON that sleeps until an instant.
 const FIRST_ABSOLUTE: u64 = 3;
 

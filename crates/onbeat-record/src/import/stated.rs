@@ -17,7 +17,7 @@ pub(super) struct Stated {
 
 impl Stated {
     /// Figures in units, as a tool prints them; `None` when they contradict each other or are
-    /// beyond 10,000 hours.
+    /// beyond 2,500 hours.
     pub(super) fn in_units(n: Option<u64>, figures: [f64; 3], unit_ns: f64) -> Option<Self> {
         let [min, mean, max] = figures;
         let farthest = FARTHEST_NS as f64 / unit_ns;
