@@ -64,7 +64,8 @@ pub(super) fn worst_of(loops: Vec<CellSummary>) -> Option<CellSummary> {
         return loops.into_iter().next();
     }
 
-    let complete = loops.iter().all(|of| of.complete || !of.permitted);
+    // What is missing was not cut off; it is named.
+    let complete = loops.iter().all(|of| of.complete || of.file.is_none());
     let goes_on = loops.iter().any(|of| of.goes_on);
     let open: Vec<String> = loops
         .iter()
@@ -111,12 +112,14 @@ pub(super) fn is_of_worst(cells: &[CellSummary], file: &RunFile) -> bool {
     cell.cpu.is_none() || cells.iter().any(|known| known.cell() == cell)
 }
 
-/// Which CPUs have no loop in which tunings, a sentence for each reason.
+/// Which CPUs have no loop or no file in which tunings, a sentence for each reason.
 pub(super) fn without_loop(cells: &[CellSummary]) -> Vec<String> {
     let measured = cells.iter().filter(|cell| cell.file.is_some());
     let loops = measured.flat_map(|cell| cell.cpus.iter().map(move |of| (cell, of)));
-    let reasons = loops
-        .filter_map(|(cell, of)| Some(((of.cpu, of.why_not.as_deref()?), cell.tuning.as_str())));
+    let reasons = loops.filter(|(_, of)| of.file.is_none()).map(|(cell, of)| {
+        let why = of.why_not.as_deref().unwrap_or("its run file is missing");
+        ((of.cpu, why), cell.tuning.as_str())
+    });
     let words = |((cpu, why), tunings): ((u32, &str), Vec<&str>)| {
         format!("No loop on CPU {cpu} with {}: {why}", tunings.join(", "))
     };

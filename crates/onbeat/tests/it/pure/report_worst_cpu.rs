@@ -83,6 +83,10 @@ fn a_cpu_whose_file_is_missing_leaves_the_cell_open() {
     let p = summary.cell("P", "idle").unwrap().verdict.as_ref().unwrap();
     assert_eq!(p.outcome, Outcome::Inconclusive);
     assert!(p.sentence.ends_with("without samples: CPU 0"), "{}", p.sentence);
+    let sentences = bench_sentences(&summary).join("\n");
+    assert!(sentences.contains("No loop on CPU 0 with P: its run file is missing"), "{sentences}");
+    let table = tables::by_tuning(&summary, "idle", Letters::Ascii).to_text(80);
+    assert!(!table.contains('*'), "the files that are there are complete: {table}");
 }
 
 #[test]
