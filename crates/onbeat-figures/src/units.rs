@@ -84,11 +84,12 @@ pub fn time_ns(ns: u64, letters: Letters) -> String {
 /// use onbeat_figures::units::spoken;
 ///
 /// assert_eq!([spoken(318.0), spoken(115_243_740.0)], ["5 min 18 s", "32,012 h 9 min"]);
+/// assert_eq!([spoken(0.0), spoken(0.07)], ["0.0 s", "70 ms"]);
 /// ```
 #[must_use]
 pub fn spoken(seconds: f64) -> String {
     if seconds < 59.95 {
-        return if seconds >= 1.0 {
+        return if seconds >= 1.0 || seconds == 0.0 {
             format!("{seconds:.1} s")
         } else {
             time(seconds * 1e9, Letters::Ascii)

@@ -2,7 +2,6 @@
 //! is written into it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use onbeat::record::RunFile;
 use onbeat::record::run_dir::{NewRunDir, RunDirError, RunText, StoredRun, read, read_with_text};
@@ -127,21 +126,4 @@ impl ReportedRun {
             written => Ok(written.map(|()| to)?),
         }
     }
-}
-
-/// A duration as people say it: `2 min 1 s`.
-pub(crate) fn spoken(seconds: f64) -> String {
-    if seconds < 1.0 {
-        // A short time that was typed is not 0 s.
-        return format!("{} s", (seconds * 100.0).round() / 100.0);
-    }
-    let whole = Duration::from_secs(seconds.round() as u64);
-    let words = humantime::format_duration(whole).to_string();
-    let spaced = words.split(' ').map(|word| {
-        let (number, unit) =
-            word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
-        format!("{number} {}", if unit == "m" { "min" } else { unit })
-    });
-
-    spaced.collect::<Vec<_>>().join(" ")
 }

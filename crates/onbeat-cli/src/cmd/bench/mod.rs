@@ -21,7 +21,7 @@ use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat_report::closing::typed_time;
-use onbeat_report::units::{count, time_ns};
+use onbeat_report::units::{count, spoken, time_ns};
 use onbeat_report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
@@ -341,7 +341,7 @@ impl BenchView {
     }
 
     fn planned(&mut self, estimate_s: f64, blocks: u32, block_s: f64) {
-        let estimate = runs::spoken(estimate_s);
+        let estimate = spoken(estimate_s);
         self.say(&format!(
             "about {estimate}: each cell gets {blocks} blocks of {block_s:.2} s, in turns with the others"
         ));

@@ -12,13 +12,13 @@ use onbeat::bench::conduct::{BenchPlan, UnfinishedBench};
 use onbeat::bench::schedule::Schedule;
 use onbeat::campaign::{FoundRun, PlanFile, PlannedOption, find_unfinished};
 use onbeat::record::run_dir::BENCH_FILE;
-use onbeat_report::units::cell_name;
+use onbeat_report::units::{cell_name, spoken};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Cli;
 use crate::cmd::Common;
+use crate::cmd::Failure;
 use crate::cmd::bench::options::BenchOptions;
-use crate::cmd::{Failure, runs};
 use crate::term::{Tone, advise};
 
 /// Options that have no part in what is measured, and may differ.
@@ -118,7 +118,7 @@ pub(crate) fn words(dir: &Path, unfinished: &UnfinishedBench, rest: &Schedule) -
         );
     }
 
-    let estimate = runs::spoken(rest.estimate_s);
+    let estimate = spoken(rest.estimate_s);
     // Loops of several CPUs are measured again together.
     let mut dropped: Vec<String> =
         unfinished.dropped().map(|cell| cell_name(&cell.tuning, &cell.load)).collect();

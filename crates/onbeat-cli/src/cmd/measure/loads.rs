@@ -226,7 +226,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     };
 
     let all = plan.estimate_s(left).map_or_else(String::new, |s| {
-        format!("; about {} to go, loads start and end in between", runs::spoken(s))
+        format!("; about {} to go, loads start and end in between", spoken(s))
     });
     format!("{loads} loads get {} of measuring each{blocks}{all}", spoken(each_s))
 }

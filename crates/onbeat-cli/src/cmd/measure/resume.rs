@@ -11,6 +11,7 @@ use onbeat::probe::hiccup::LIKE_JHICCUP;
 use onbeat::probe::{RunError, Setting};
 use onbeat::record::run_dir::{BENCH_FILE, RUN_FILE_ENDING, unfinished};
 use onbeat::record::{LimitNote, Past, SweepNote};
+use onbeat_report::units::spoken;
 use serde::{Deserialize, Serialize};
 
 use super::options::Measure;
@@ -126,7 +127,7 @@ fn find_by<T>(
 pub(crate) fn words(past: &Past) -> String {
     let how = if past.ended.is_some() { "was ended early" } else { "was cut off" };
     let period_s = past.header.timing.as_ref().map_or(0.0, |timing| timing.period_ns as f64 / 1e9);
-    let measured = crate::cmd::runs::spoken(period_s * past.account.slots as f64);
+    let measured = spoken(period_s * past.account.slots as f64);
     format!("resuming {}, which {how} after {measured} of measuring", past.path.display())
 }
 
