@@ -1,10 +1,10 @@
 //! Samples one per line: a value alone, or with its time, in columns that commas, semicolons, tabs
 //! or blanks part.
 //!
-//! A first line without numbers names the columns, and may name their units: `latency_us`,
-//! `time (s)`. Spreadsheets write decimal commas, thousands, quotes, a byte order mark and
-//! date-times; all of these are read. The number of decimals shows how
-//! finely the source counted.
+//! A first line without numbers names the columns, and may name their units (`latency_us`, `time (s)`);
+//! a second line may have them instead (`s;us`). Spreadsheets write decimal commas, thousands, quotes, a
+//! byte order mark and date-times; all of these are read. The number of decimals shows how finely the
+//! source counted.
 
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
@@ -31,9 +31,13 @@ pub fn is_samples(beginning: &str) -> bool {
     let mut lines =
         beginning.split(['\n', '\r']).map(str::trim).filter(|line| says_something(line));
     let Some(first) = lines.next() else { return false };
-    let second = lines.next();
+    let mut second = lines.next();
     let separator = Separator::of(first, second);
     let names = separator.fields(first);
+    let has_units = second.is_some_and(|line| is_of_units(first, line, separator));
+    if has_units {
+        second = lines.next();
+    }
     let is_figure = |field: &&str| is_number(field, separator) || date::stamp_s(field).is_some();
     if names.iter().all(is_figure) {
         return true;
@@ -45,7 +49,8 @@ pub fn is_samples(beginning: &str) -> bool {
         let fields = separator.fields(line);
         let are_figures = if separator == Separator::Blank {
             // Blanks part the words of any text as well.
-            fields.iter().all(is_figure) && names.iter().any(|name| unit_in(name).is_some())
+            let are_named = has_units || names.iter().any(|name| unit_in(name).is_some());
+            fields.iter().all(is_figure) && are_named
         } else {
             fields.iter().any(is_figure)
         };
@@ -62,14 +67,24 @@ fn is_number(field: &str, separator: Separator) -> bool {
     Number::parse(field, separator).is_some()
 }
 
+/// Whether a line below the names of columns has their units: `s;us;-`.
+fn is_of_units(names: &str, line: &str, separator: Separator) -> bool {
+    let (names, units) = (separator.fields(names), separator.fields(line));
+    let is_figure = |field: &&str| is_number(field, separator) || date::stamp_s(field).is_some();
+    names.len() == units.len()
+        && !names.iter().chain(&units).any(is_figure)
+        && units.iter().any(|unit| unit_in(unit).is_some())
+}
+
 /// One stream.
 ///
 /// # Errors
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let separator = separator(file)?;
+    let (separator, units) = heading(file)?;
     file.seek(SeekFrom::Start(0))?;
-    let mut first = FirstPass { separator, damage: Damage::new(asked), ..FirstPass::default() };
+    let damage = Damage::new(asked);
+    let mut first = FirstPass { separator, units, damage, ..FirstPass::default() };
     let lines = each_line(file, |line| first.line(line, asked))?;
     let Some(columns) = first.columns.filter(|_| first.extent.samples > 0) else {
         let advice = "it needs one value per line";
@@ -94,21 +109,24 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     Ok(vec![stream])
 }
 
-/// What parts the columns, by the first two lines.
-fn separator(file: &mut impl BufRead) -> Result<Separator, Error> {
+/// What parts the columns, and the line of their units, by the first two lines.
+fn heading(file: &mut impl BufRead) -> Result<(Separator, Option<(usize, String)>), Error> {
     let mut first: Option<String> = None;
-    let mut found = None;
+    let mut second: Option<(usize, String)> = None;
     each_line(&mut file.by_ref().take(BEGINNING), |line| {
-        if let Some(text) = said(line).filter(|_| found.is_none()) {
+        if let Some(text) = said(line).filter(|_| second.is_none()) {
             match &first {
                 None => first = Some(text.to_owned()),
-                Some(first) => found = Some(Separator::of(first, Some(text))),
+                Some(_) => second = Some((line.number, text.to_owned())),
             }
         }
         Ok(())
     })?;
 
-    Ok(found.unwrap_or_else(|| Separator::of(first.as_deref().unwrap_or(""), None)))
+    let first = first.unwrap_or_default();
+    let separator = Separator::of(&first, second.as_ref().map(|(_, text)| text.as_str()));
+    let units = second.filter(|(_, text)| is_of_units(&first, text, separator));
+    Ok((separator, units))
 }
 
 /// The text of a line, unless it is a comment.
@@ -137,7 +155,7 @@ fn unit_in(name: &str) -> Option<f64> {
             Some(1e3)
         }
         "ms" | "msec" | "msecs" | "millis" | "milliseconds" => Some(1e6),
-        "s" | "sec" | "secs" | "seconds" => Some(1e9),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some(1e9),
         _ => None,
     }
 }
@@ -206,8 +224,9 @@ struct CsvSample {
 }
 
 impl Columns {
+    /// `units` is the line below the names, where it has their units.
     fn from_line(
-        line: &str,
+        (line, units): (&str, Option<&str>),
         number: usize,
         (asked, separator): (&SourceOptions, Separator),
     ) -> Result<Self, Error> {
@@ -215,6 +234,11 @@ impl Columns {
         let is_number = |field: &&str| is_number(field, separator);
         let is_date = |field: &&str| date::stamp_s(field).is_some();
         let has_names = !names.iter().any(|field| is_number(field) || is_date(field));
+        let units = units.map_or_else(Vec::new, |units| separator.fields(units));
+        let unit_of = |place: usize| {
+            let below = units.get(place).and_then(|unit| unit_in(unit));
+            below.or_else(|| unit_in(names[place])).filter(|_| has_names)
+        };
         let time = if has_names {
             names.iter().position(|name| is_time(name))
         } else {
@@ -228,7 +252,7 @@ impl Columns {
                     Some(*place) != time && (has_names || is_number(&names[*place]))
                 };
                 let values: Vec<usize> = (0..names.len()).filter(is_value).collect();
-                value_column(&names, &values, number)?
+                value_column(&names, (&values, &unit_of), number)?
             }
         };
 
@@ -239,13 +263,14 @@ impl Columns {
             return Err(Error::line(FORMAT, number, reason));
         }
 
-        let named = if has_names { unit_in(names[value]) } else { None };
-        let unit_ns =
-            asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+        let unit_ns = asked
+            .unit_ns
+            .or_else(|| unit_of(value))
+            .ok_or(Error::NoUnit { format: FORMAT, line: number })?;
         let time_unit = |place: usize| {
             // rostopic writes nanoseconds.
             let usual = if names[place].starts_with('%') { 1.0 } else { 1e9 };
-            unit_in(names[place]).filter(|_| has_names).unwrap_or(usual)
+            unit_of(place).unwrap_or(usual)
         };
         let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
         let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
@@ -317,9 +342,13 @@ fn by_name_or_number(names: &[&str], wanted: &str, line: usize) -> Result<usize,
 }
 
 /// The column of values: the only one, or the only one that its name says so of.
-fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, Error> {
-    let only = |is: &dyn Fn(&str) -> bool| {
-        let mut of = values.iter().filter(|place| is(names[**place]));
+fn value_column(
+    names: &[&str],
+    (values, unit_of): (&[usize], &dyn Fn(usize) -> Option<f64>),
+    line: usize,
+) -> Result<usize, Error> {
+    let only = |is: &dyn Fn(usize) -> bool| {
+        let mut of = values.iter().filter(|place| is(**place));
         of.next().copied().filter(|_| of.next().is_none())
     };
     if let Some(counts) = names.iter().find(|name| is_count(name) && names.len() > 1) {
@@ -334,12 +363,12 @@ fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, 
         );
         return Err(Error::line(FORMAT, line, reason));
     }
-    let has_units = values.iter().any(|place| unit_in(names[*place]).is_some());
+    let has_units = values.iter().any(|place| unit_of(*place).is_some());
     let first_series = values.iter().copied().find(|place| series_in(names[*place]).is_some());
     only(&|_| true)
         .or(first_series)
-        .or_else(|| only(&|name| unit_in(name).is_some()))
-        .or_else(|| only(&is_plain_value).filter(|_| !has_units))
+        .or_else(|| only(&|place| unit_of(place).is_some()))
+        .or_else(|| only(&|place| is_plain_value(names[place])).filter(|_| !has_units))
         .ok_or_else(|| {
             let reason = format!(
                 "{} columns ({}); name the one of values with --column",
@@ -354,6 +383,8 @@ fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, 
 #[derive(Default)]
 struct FirstPass {
     separator: Separator,
+    /// The line of the columns' units, with its number.
+    units: Option<(usize, String)>,
     columns: Option<Columns>,
     extent: Extent,
     decimals: u32,
@@ -379,8 +410,9 @@ impl FirstPass {
             Some(columns) => columns,
             None => {
                 let columns = self.named_by_comment(text, line.number, asked);
+                let units = self.units.as_ref().map(|(_, units)| units.as_str());
                 let columns = columns.map_or_else(
-                    || Columns::from_line(text, line.number, (asked, self.separator)),
+                    || Columns::from_line((text, units), line.number, (asked, self.separator)),
                     Ok,
                 )?;
                 self.columns = Some(columns);
@@ -390,6 +422,10 @@ impl FirstPass {
                 columns
             }
         };
+
+        if self.units.as_ref().is_some_and(|(number, _)| *number == line.number) {
+            return Ok(());
+        }
 
         match columns.sample(text) {
             Ok(of) => self.take_in(&of, line.number, text),
@@ -418,7 +454,7 @@ impl FirstPass {
             && fields.iter().any(|field| is_number(field, self.separator));
         let before = number.saturating_sub(1);
         is_heading
-            .then(|| Columns::from_line(comment, before, (asked, self.separator)).ok())
+            .then(|| Columns::from_line((comment, None), before, (asked, self.separator)).ok())
             .flatten()
     }
 

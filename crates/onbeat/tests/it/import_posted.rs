@@ -508,6 +508,10 @@ fn spreadsheets_write_commas_marks_and_dates() {
         "\u{feff}sep=;\r\ntime_s;latency_us\r\n0,1;1234,5\r\n0,2;2,0\r\n",
         "t_s,speed (m/s),latency_us\n0.1,0.5,1234.5\n0.2,0.6,2.0\n",
         "latency_us\r1234.5\r2.0\r",
+        "Time;Lag;CPU\r\ns;us;-\r\n0,1;1234,5;3\r\n0,2;2,0;3\r\n",
+        "Time\tLag\n[s]\t[\u{b5}s]\n0.1\t1234.5\n0.2\t2\n",
+        "cycle,jitter\n,us\n1,1234.5\n2,2.0\n",
+        "Lag\nus\n1234.5\n2\n",
     ];
     for text in same {
         assert_eq!(
