@@ -26,6 +26,15 @@ struct RtlaText {
     max: Vec<Option<f64>>,
     last_line: usize,
     missed: Option<String>,
+    is_stopped: bool,
+}
+
+/// Of a run that `-a`, `-i` or `-T` ended.
+pub(super) const STOPPED: &str = "rtla ended the run at its first value beyond the threshold";
+
+/// Whether rtla says that a threshold ended the run. What it analysed follows.
+pub(super) fn is_stop(line: &str) -> bool {
+    line.trim().strip_prefix("rtla ").is_some_and(|rest| rest.ends_with(" hit stop tracing"))
 }
 
 /// What rtla says of events that its trace lost, as a sentence:
@@ -61,7 +70,9 @@ impl RtlaText {
             let first = words.next().unwrap_or_default();
             if let Some(missed) = missed(line) {
                 all.missed = Some(missed);
-            } else if is_summed_up {
+            } else if is_stop(line) {
+                all.is_stopped = true;
+            } else if is_summed_up || all.is_stopped {
                 // Figures of all CPUs together, and what rtla prints when it stops a trace.
             } else if let Some(stated) = line.strip_prefix("# Time unit is ") {
                 all.step_of_unit_ns = if stated.starts_with("nanoseconds") { 1 } else { 1_000 };
@@ -164,6 +175,7 @@ impl RtlaText {
             remarks: self.missed.iter().cloned().collect(),
             ..Stream::default()
         };
+        stream.remarks.extend(self.is_stopped.then(|| STOPPED.to_owned()));
 
         for (place, (series, _)) in
             self.columns.iter().enumerate().filter(|(_, (_, of))| *of == cpu)

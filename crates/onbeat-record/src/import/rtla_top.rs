@@ -68,6 +68,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
     let mut passed_over = PassedOver::default();
     let mut missed = None;
+    let mut is_stopped = false;
     let mut step_ns = 1_000;
     each_line(&mut text.as_bytes(), |line: &Line<'_>| {
         if line.text.contains("Timer Latency (ns)") {
@@ -78,8 +79,10 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
                 rows.insert(cpu, row);
             }
             None if is_heading(line.text) => {}
+            None if rtla::is_stop(line.text) => is_stopped = true,
             None => match rtla::missed(line.text) {
                 Some(sentence) => missed = Some(sentence),
+                None if is_stopped => {}
                 None => passed_over.count(line),
             },
         }
@@ -106,6 +109,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
         );
         stream.lacks("the machine, the start and the command: rtla's text does not hold them");
         stream.remarks.extend(missed.clone());
+        stream.remarks.extend(is_stopped.then(|| rtla::STOPPED.to_owned()));
         stream.remarks.extend(passed_over.sentence("rtla"));
         streams.push(stream);
     }

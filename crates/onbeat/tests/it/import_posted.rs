@@ -353,13 +353,19 @@ fn a_single_row_of_rtla_is_not_as_wide_as_a_maximum_beyond_it() {
 }
 
 #[test]
-fn events_that_rtla_missed_are_said_and_are_not_a_row() {
+fn what_rtla_says_of_a_whole_run_is_said_and_is_not_a_row() {
     let missed = "123 (0.45%) events missed, results might not be accurate\n";
+    let stopped = "rtla timerlat hit stop tracing\n## CPU 1 hit stop tracing, analyzing it ##\n  IRQ latency:      28.13 us\n";
     let osnoise = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:01:00\nIndex   CPU-000\n0           420\n1            12\nover:         0\ncount:      432\nmin:          0\navg:       0.40\nmax:          1\n";
     let top = String::from_utf8(bytes_of("timerlat-top.txt")).unwrap();
     for text in [osnoise, top.as_str()] {
         let of = streams(text.to_owned() + missed);
         assert!(says(&of[0], "rtla: 123 (0.45%) events missed;"), "{:?}", of[0].remarks);
+        assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+        assert_eq!(of[0].parts, streams(text)[0].parts);
+
+        let of = streams(text.to_owned() + stopped);
+        assert!(says(&of[0], "ended the run at its first value beyond"), "{:?}", of[0].remarks);
         assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
         assert_eq!(of[0].parts, streams(text)[0].parts);
     }
