@@ -1,5 +1,6 @@
-//! ping of iputils, of busybox, of the BSDs and macOS: a round trip per line, with times (`-D`) or
-//! without; of `-q` the closing figures. iputils translates its words, not the names of its fields.
+//! ping of iputils, of busybox, of the BSDs, macOS and Windows: a round trip per line, with times
+//! (`-D`) or without; of `-q` the closing figures. iputils translates its words, not the names of its
+//! fields; Windows translates all but `TTL`.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Seek};
@@ -33,7 +34,8 @@ impl Answer {
         let place = rest.find(" time=").or_else(|| rest.find(" time<")).filter(|_| is_answer);
         // `64 Bytes von 10.0.0.1: icmp_seq=1 ttl=64 Zeit=0.115 ms`: the last field.
         let by_place = || rest.rfind('=').filter(|_| has_fields(rest)).map(|end| end + 1);
-        let begin = place.map(|place| place + " time=".len()).or_else(by_place)?;
+        let begin = place.map(|place| place + " time=".len());
+        let begin = begin.or_else(by_place).or_else(|| place_in_windows(rest))?;
         let time = &rest[begin..];
         let end = time.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(time.len());
         let (figure, unit) = time.split_at(end);
@@ -52,6 +54,12 @@ impl Answer {
             is_duplicate: unit.contains("(DUP!)"),
         })
     }
+}
+
+/// Where the round trip of `Antwort von 10.0.0.1: Bytes=32 Zeit=2ms TTL=64` begins.
+fn place_in_windows(line: &str) -> Option<usize> {
+    let (before, _) = line.split_once("ms TTL=")?;
+    before.rfind(['=', '<']).map(|end| end + 1)
 }
 
 /// Whether a line has the fields that iputils names alike in every language.
@@ -194,7 +202,7 @@ impl PingText {
         if self.duplicates > 0 {
             stream
                 .remarks
-                .push(format!("{} answers were duplicates and are in no figure", self.duplicates));
+                .push(format!("duplicate answers, which are in no figure: {}", self.duplicates));
         }
 
         if let Some(peer) = &self.peer {
@@ -231,15 +239,19 @@ fn is_of_windows(text: &str) -> bool {
 
 /// `3 packets transmitted, 3 received, 0% packet loss`, `3 packets transmitted, 3 packets received`,
 /// `3 Pakete übertragen, 3 empfangen, 0% packet loss`,
-/// `Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),`.
+/// `Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),`,
+/// `Pakete: Gesendet = 4, Empfangen = 3, Verloren = 1`.
 fn counts(line: &str) -> Option<(u64, u64)> {
-    let of_windows = line.strip_prefix("Packets: Sent = ").and_then(|rest| {
-        let (sent, rest) = rest.split_once(", Received = ")?;
-        Some((sent, rest.split(',').next()?))
-    });
-    let (sent, rest) = of_windows
-        .or_else(|| line.split_once(" packets transmitted, "))
+    let first = |text: &str| text.split([' ', ',']).next()?.parse::<u64>().ok();
+    let of_windows: Vec<u64> = line.split(" = ").skip(1).map_while(first).collect();
+    if let [sent, received, lost] = of_windows[..]
+        && received.checked_add(lost) == Some(sent)
+    {
+        return Some((sent, received));
+    }
+
+    let (sent, rest) = line
+        .split_once(" packets transmitted, ")
         .or_else(|| line.split_once(", ").filter(|(_, rest)| rest.contains('%')))?;
-    let first = |text: &str| text.split_whitespace().next()?.parse().ok();
     Some((first(sent)?, first(rest)?))
 }

@@ -449,6 +449,11 @@ fn pings_of_all_systems_are_round_trips() {
     let of = streams(windows);
     assert_eq!(of[0].remarks[0], "1 of 2 requests were not answered and are in no figure");
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+    let of = streams(
+        b"Ping wird ausgef\x81hrt f\x81r 10.0.0.1 mit 32 Bytes Daten:\r\nAntwort von 10.0.0.1: Bytes=32 Zeit=2ms TTL=64\r\nR\x82ponse de 10.0.0.1 : octets=32 temps<1 ms TTL=64\r\nZeit\x81berschreitung der Anforderung.\r\n\r\n    Pakete: Gesendet = 3, Empfangen = 2, Verloren = 1\r\n    (33% Verlust),\r\n",
+    );
+    assert_eq!(figures(&of[0], Series::RoundTrip), (2, 0, 2_000_000, 1_000_000.0));
+    assert_eq!(of[0].remarks[0], "1 of 3 requests were not answered and are in no figure");
     let cut_off = "PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.\nno answer yet for icmp_seq=1\n64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=0.215 ms\n";
     let timed = "[1700000000.1] no answer yet for icmp_seq=1\n[1700000001.2] 64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=0.215 ms\n";
     let late = "64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=1500 ms\n";
