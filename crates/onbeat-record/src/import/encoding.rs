@@ -22,6 +22,8 @@ impl Encoding {
     /// Compressed in a way that is not read, or not text at all.
     pub(super) fn from_beginning(bytes: &[u8]) -> Result<Self, Error> {
         let packed = |by, command| Err(Error::Packed { by, command });
+        let other = |what, advice| Err(Error::OtherKind { what, advice });
+        let log_advice = "`onbeat message list` reads it";
         match bytes {
             [0x1f, 0x8b, ..] => Ok(Self::Gzip),
             [0xff, 0xfe, ..] => Ok(Self::Utf16 { is_little_endian: true }),
@@ -31,11 +33,27 @@ impl Encoding {
             [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -d"),
             [b'P', b'K', 3, 4, ..] => packed("zip", "unzip"),
             [0x17, 0x08, b'D', b't', b'r', b'a', b'c', ..] => {
-                Err(Error::Recording { by: "trace-cmd", command: "trace-cmd report" })
+                other("a binary recording of trace-cmd", "import what `trace-cmd report` prints")
             }
             [b'P', b'E', b'R', b'F', b'I', b'L', b'E', ..] => {
-                Err(Error::Recording { by: "perf", command: "perf script" })
+                other("a binary recording of perf", "import what `perf script` prints")
             }
+            [0x89, b'M', b'C', b'A', b'P', ..] => other("an MCAP log of messages", log_advice),
+            [0xed, 0xa1, 0xda, 0x01, ..] => other("a log of LCM messages", log_advice),
+            [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => other(
+                "an SQLite database",
+                "`onbeat message list` reads it if it is a bag of ROS 2",
+            ),
+            // pcap of microseconds and nanoseconds, in both byte orders, and pcapng.
+            [0xa1, 0xb2, 0xc3, 0xd4, ..]
+            | [0xd4, 0xc3, 0xb2, 0xa1, ..]
+            | [0xa1, 0xb2, 0x3c, 0x4d, ..]
+            | [0x4d, 0x3c, 0xb2, 0xa1, ..]
+            | [0x0a, 0x0d, 0x0d, 0x0a, ..] => other(
+                "a packet capture",
+                "import the times between packets that `tshark -r FILE -T fields -e frame.time_epoch \
+                 -e frame.time_delta_displayed` prints, with --unit s --as observed_period",
+            ),
             _ => Ok(Self::Plain),
         }
     }

@@ -95,13 +95,13 @@ pub enum Error {
         /// The command that unpacks it.
         command: &'static str,
     },
-    /// It is a recording that only its own tool reads.
-    #[error("it is a binary recording of {by}: import what `{command}` prints")]
-    Recording {
-        /// The tool.
-        by: &'static str,
-        /// The command that prints it.
-        command: &'static str,
+    /// It is of a kind that is not imported.
+    #[error("it is {what}: {advice}")]
+    OtherKind {
+        /// The kind.
+        what: &'static str,
+        /// What reads it, or what to import instead.
+        advice: &'static str,
     },
     /// It is what a tool prints that holds no latency of single wake-ups, or less of it than another output.
     #[error("it is what {by} prints: {advice}")]

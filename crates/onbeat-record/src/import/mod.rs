@@ -190,8 +190,17 @@ fn read_text(
 
 const BPF_ADVICE: &str = "each of its buckets is twice as wide as the one before; import what `perf sched script` prints, which has every wake-up";
 
+const IPERF_ADVICE: &str = "its jitter is a mean of differences (RFC 3550) and no latency; import what ping or sockperf prints";
+
 /// What stands in outputs that hold no latencies, or fewer than another output of the tool.
-const OTHER_OUTPUTS: [(&str, &str, &str); 8] = [
+const OTHER_OUTPUTS: [(&str, &str, &str); 11] = [
+    ("\"iperf 3", "iperf3", IPERF_ADVICE),
+    (" Lost/Total Datagrams", "iperf", IPERF_ADVICE),
+    (
+        ") can0 ",
+        "candump",
+        "it has frames and their times; import a CSV with the period of one identifier in each row",
+    ),
     (
         "sch delay",
         "perf sched timehist",
@@ -227,12 +236,19 @@ fn unknown(beginning: &str) -> Error {
     {
         return Error::OtherOutput { by, advice };
     }
+    if beginning.trim().is_empty() {
+        let advice = "its tool may have ended before it wrote";
+        return Error::OtherKind { what: "an empty file", advice };
+    }
+    if beginning.contains('\0') {
+        let advice = "text is imported, in UTF-16 with its byte order mark and packed by gzip too";
+        return Error::OtherKind { what: "binary data of no known kind", advice };
+    }
     // Shown back, so that one sees which line was not understood; cleaned of control characters,
     // since it is printed in a terminal.
-    let first_line = beginning
-        .lines()
-        .zip(1..)
-        .find(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut lines = beginning.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let comment = lines.clone().next();
+    let first_line = lines.find(|(line, _)| !line.starts_with('#')).or(comment);
     let (begins, line) = first_line.unwrap_or(("", 1));
     Error::Unknown { line, begins: begins.chars().filter(|c| !c.is_control()).take(40).collect() }
 }
