@@ -81,7 +81,9 @@ fn whole_lines(before: usize) -> String {
     match before {
         0 => "it is the first line".to_owned(),
         1 => "the line before it is whole".to_owned(),
-        many => format!("the {many} lines before it are whole"),
+        many => format!(
+            "the {many} lines before it are whole, and a file of them alone (head -n {many}) is read"
+        ),
     }
 }
 
@@ -214,11 +216,16 @@ impl RunFile {
             None => (&[][..], bytes),
         };
 
+        // An editor of Windows adds a byte order mark.
+        let whole = whole.strip_prefix(b"\xef\xbb\xbf").unwrap_or(whole);
         let decoder = Decoder::of_run_files();
         let numbers = NoteNumbers::default();
         let mut parser = Parser { path, run: None, line: 0, samples: 0, numbers, decoder };
         for line in whole.split(|&b| b == b'\n') {
             parser.line += 1;
+            if parser.line == 1 && line.starts_with(&[0x1f, 0x8b]) {
+                return Err(parser.broken("packed by gzip; unpack it first with gunzip"));
+            }
             parser.line(line)?;
         }
 
@@ -443,6 +450,10 @@ impl Parser<'_> {
             return Ok(());
         }
 
+        if let Note::Run(_) = note {
+            return Err(self
+                .broken("a second header: several run files in one, whose figures would add up"));
+        }
         let run = self.begun()?;
         match note {
             Note::Run(_) => {}

@@ -284,6 +284,16 @@ fn a_damaged_line_is_named_with_its_number() {
         let damaged = text.replacen("HISTFAAA", "HISTF?AA", 1);
         let why = RunFile::parse(path, damaged.as_bytes()).unwrap_err().to_string();
         assert!(why.contains(&format!("line {line}:")) && why.contains("base64"), "{why}");
+        assert!(why.ends_with(&format!("(head -n {}) is read", line - 1)), "{why}");
+        let entries = |text: &str| RunFile::parse(path, text.as_bytes()).unwrap().entries.len();
+        assert_eq!(entries(&format!("\u{feff}{text}")), entries(&text));
+        for (bytes, what) in [
+            (text.repeat(2).into_bytes(), "a second header"),
+            (b"\x1f\x8b\x08\0\n".to_vec(), "unpack it first with gunzip"),
+        ] {
+            let why = RunFile::parse(path, &bytes).unwrap_err().to_string();
+            assert!(why.contains(what), "{why}");
+        }
     });
 }
 
