@@ -37,6 +37,9 @@ impl SpikeChoice<'_> {
     /// All spikes of its cell, worst first; at least one.
     pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<ListedSpike<'r>>, NoSpike> {
         let run = || self.run.to_owned();
+        if runs.first().is_some_and(|of| of.import.is_some()) {
+            return Err(NoSpike::Imported { run: run() });
+        }
         let all = spikes::listed(runs);
         let Some(cell) = self.cell else {
             return if all.is_empty() { Err(NoSpike::None { run: run() }) } else { Ok(all) };

@@ -10,6 +10,8 @@ use onbeat::thread::shell_word;
 pub(crate) enum NoSpike {
     #[error("{} has no spikes: no cycle was later than the spike limit, which --spikes-over sets when it is measured", run.display())]
     None { run: PathBuf },
+    #[error("{} was recorded by another tool; only runs of onbeat have spikes and their events", run.display())]
+    Imported { run: PathBuf },
     #[error("{} has no cell {cell}; it has {has}", run.display())]
     NoSuchCell { run: PathBuf, cell: String, has: String },
     #[error("{} is not a bench and has no cells; leave out --cell", run.display())]
