@@ -447,6 +447,7 @@ impl CyclictestText {
             ));
         }
 
+        stream.remarks.extend(rt_text::without_cycles(self.status.values()));
         stream.remarks.extend(self.damage.sentences());
         stream.remarks.extend(self.passed_over.sentence("cyclictest"));
     }

@@ -139,6 +139,13 @@ impl StatusLine {
     }
 }
 
+/// The threads that had no cycle, and so no stream, as a sentence.
+pub(super) fn without_cycles<'s>(all: impl Iterator<Item = &'s StatusLine>) -> Option<String> {
+    let idle = all.filter(|of| of.cycles == 0).map(|of| of.thread.to_string());
+    let idle: Vec<String> = idle.collect();
+    (!idle.is_empty()).then(|| format!("threads without a cycle: {}", idle.join(", ")))
+}
+
 /// The word after a key, and its length with the blanks before it.
 fn value_after<'l>(line: &'l str, key: &str) -> Option<(&'l str, usize)> {
     let after = line.split_once(key)?.1;
@@ -288,6 +295,7 @@ impl RtText {
             if self.tool.is_empty() {
                 stream.remarks.extend(meaning(tool));
             }
+            stream.remarks.extend(without_cycles(self.status.values()));
             Some(stream)
         };
         self.status.iter().filter_map(of_thread).collect()

@@ -114,7 +114,12 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
         streams.push(stream);
     }
 
+    let without = streams.iter().filter(|of| of.parts.is_empty()).map(|of| of.label.clone());
+    let without = without.collect::<Vec<_>>().join(", ");
     streams.retain(|stream| !stream.parts.is_empty());
+    if !without.is_empty() {
+        streams.iter_mut().for_each(|of| of.remarks.push(format!("without a sample: {without}")));
+    }
     if streams.is_empty() {
         let reason = "no row of a CPU has samples; rtla timerlat hist has a histogram";
         return Err(Error::nothing(FORMAT, reason));

@@ -36,6 +36,10 @@ fn a_summary_of_cyclictest_is_its_figures_and_no_percentiles() {
     assert!(!cell.notes.iter().any(|note| note.contains("histogram")), "{:?}", cell.notes);
     assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
     assert!(!says(&streams[0], "without real-time priority"));
+    assert!(!says(&streams[0], "without a cycle"));
+    let idle = "T: 2 (23591) P:80 I:2000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n";
+    let of = import_world::streams([bytes_of("ct-q.txt"), idle.into()].concat());
+    assert!(of.len() == 2 && says(&of[0], "threads without a cycle: 2"), "{:?}", of[0].remarks);
 }
 
 #[test]
@@ -337,6 +341,10 @@ fn rtla_top_is_two_series_per_cpu() {
         all_figures(&of, Series::WakeupLatency),
         [(10_003, 3_000, 68_000, 8_000.0), (10_003, 3_000, 70_000, 9_000.0)]
     );
+    let top = String::from_utf8(bytes_of("timerlat-top.txt")).unwrap();
+    let idle = "  2 #0         |        -         -         -         - |        -         -         -         -\n";
+    let of = streams(top + idle);
+    assert!(of.len() == 2 && says(&of[1], "without a sample: CPU 2"), "{:?}", of[1].remarks);
     let osnoise = "                          Operating System Noise\nduration:   0 00:00:10 | time is in us\nCPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single\n  0 #10       10000000         1200    99.98800        300          200\n";
     let hardware = osnoise.replacen("Operating System Noise", "Hardware-related Noise", 1);
     for text in [osnoise, hardware.as_str()] {
