@@ -16,9 +16,9 @@ use crate::table::{CAUSES, CELLS, HISTOGRAMS, OUTAGES, Table, Value};
 const TWO_DIGITS: u64 = 256;
 const THREE_DIGITS: u64 = 2_048;
 
-/// Why an imported cell is not counted: its percentiles would all be its maximum.
-const WITHOUT_DISTRIBUTION: &str =
-    "its source states no distribution: count, mean and extremes only";
+/// Why an imported cell is not counted: its p99.9 would be its maximum.
+const WITHOUT_TAIL: &str =
+    "its source does not give the sizes of its largest samples, more than 1 in 1,000";
 
 /// What the rows of all cells of a run share.
 pub(crate) struct CellsOf<'r> {
@@ -44,6 +44,15 @@ fn of_one_loop(cell: Cell) -> Cell {
         Some(cpu) => Cell::new(format!("{} CPU {cpu}", cell.tuning), cell.load),
         None => cell,
     }
+}
+
+/// Whether the tail of a series, of that many samples, is past the range of its source, or all of it where the source has no
+/// distribution.
+fn is_without_tail(file: &RunFile, series: Series, samples: u64) -> bool {
+    let resolution = file.import.as_ref().and_then(|import| import.resolution.get(&series));
+    resolution
+        .and_then(|resolution| resolution.beyond)
+        .is_some_and(|beyond| beyond.count > samples / 1_000)
 }
 
 pub(crate) struct CellTables {
@@ -118,11 +127,9 @@ impl CellTables {
             unseen: Unseen::Assumed,
         });
         let verdict = judging.map(|judging| judge(file, judging));
-        let is_figures_only =
-            file.import.as_ref().is_some_and(|import| import.figures_only.contains(&main));
         let why = match file.invalidity(of.loads) {
             _ if !of.invalid.is_empty() => of.invalid.to_owned(),
-            None if is_figures_only => WITHOUT_DISTRIBUTION.to_owned(),
+            None if is_without_tail(file, main, counted.count()) => WITHOUT_TAIL.to_owned(),
             why => why.map_or_else(String::new, |why| why.to_string()),
         };
         self.invalid += usize::from(!why.is_empty());

@@ -37,6 +37,17 @@ fn an_import_without_a_distribution_is_not_a_valid_measurement() {
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/min-mean-max.onbeat.hlog");
     let rows = RunRows::read(&run, &Naming::default()).unwrap();
     assert_eq!((rows.cells, rows.invalid_cells), (1, 1));
+
+    // 1,980 samples, of which these are beyond the range of a histogram.
+    let text = fs::read_to_string(&run).unwrap();
+    let text = text.replace(",\"figures_only\":[\"wakeup_latency\"]", "");
+    let dir = tempfile::tempdir().unwrap();
+    for (beyond, invalid) in [(1, 0), (2, 1)] {
+        let copy = dir.path().join("copy.onbeat.hlog");
+        fs::write(&copy, text.replace("\"count\":1980", &format!("\"count\":{beyond}"))).unwrap();
+        let rows = RunRows::read(&copy, &Naming::default()).unwrap();
+        assert_eq!((rows.cells, rows.invalid_cells), (1, invalid), "{beyond} beyond");
+    }
 }
 
 #[test]
