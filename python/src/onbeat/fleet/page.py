@@ -152,5 +152,5 @@ def write(fleet: Fleet, output: str, limit_ns: int | None, about: dict) -> Answe
     except OSError as why:
         raise FleetError(f"cannot write {to}: {why.strerror}; choose another place with --output") from why
     answer = Answer(f"report   {to}", queries)
-    answer.sentences = [f"{machines:,} machines, {len(text.encode()) / 1e6:.2f} MB"]
+    answer.sentences = [f"{machines:,} {'machine' if machines == 1 else 'machines'}, {len(text.encode()) / 1e6:.2f} MB"]
     return answer

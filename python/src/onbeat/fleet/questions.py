@@ -173,7 +173,7 @@ class Fleet:
         answer.shown = [[row["host"], str(row["runs"]), str(row["held"]), time_ns(row["worst_ns"])] for row in failing]
         held = len(rows) - len(failing)
         lower, upper = statistics.share_bounds(held, len(rows), LEVEL)
-        hold = "holds" if held == 1 else "hold"
+        hold = "holds" if held == 1 or len(rows) == 1 else "hold"
         sentence = f"{held:,} of {_count(len(rows), 'machine')} {hold} the limit; of machines like these at least {lower:.1%} do, at 95 %"
         if share is None:
             answer.outcome = "PASS" if not failing else "FAIL"
@@ -251,7 +251,7 @@ class Fleet:
         sums = self.data.dictionaries(per_host)
         hosts = [row["host"] for row in sums]
         if len(hosts) < 8:
-            raise FleetError(f"{_count(len(hosts), 'machine')} are too few to separate by facts; 8 are the fewest, 50 a good number")
+            raise FleetError(f"{_count(len(hosts), 'machine is', 'machines are')} too few to separate by facts; 8 are the fewest, 50 a good number")
         runs = np.array([row["runs"] for row in sums], dtype=float)
         means = np.array([row["s"] / row["runs"] for row in sums])
         facts, untested = statistics.facts_of(self.data.rows(rows), hosts, runs)
@@ -368,7 +368,7 @@ class Fleet:
             answer.shown.append([row["value"], row["kind"], row["culprit"] or "others", hosts, f"{row['spikes']:,}", f"{rate:.3g}", time_ns(row["worst_ns"])])
         answer.sentences = self._about(chosen)
         if not answer.rows:
-            answer.sentences.insert(0, f"no spike of these runs has a cause; causes need root when a run is recorded ({len(of)} values of {name})")
+            answer.sentences.insert(0, f"no spike of these runs has a cause; causes need root when a run is recorded ({_count(len(of), 'value')} of {name})")
         return answer
 
 
