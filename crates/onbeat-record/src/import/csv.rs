@@ -11,7 +11,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 use super::date;
 use super::error::Error;
 use super::format::{FARTHEST_NS, Format, SourceOptions};
-use super::lines::{Damage, Line, each_line};
+use super::lines::{Damage, Line, begins, each_line};
 use super::number::{Mark, Number, Separator};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stream::Stream;
@@ -24,6 +24,8 @@ const LONGEST_LINE: usize = 4096;
 const BEGINNING: u64 = 64 * 1024;
 /// No time is later, in seconds since 1970 or any other instant: the year 5138.
 const FARTHEST_S: f64 = 1e11;
+/// Names of columns that a sentence lists.
+const LISTED: usize = 8;
 
 /// Whether a text begins with lines of samples, or with the names of their columns.
 #[must_use]
@@ -105,6 +107,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     stream.lacks("skipped releases, the machine and the command: the file does not hold them");
+    stream.remarks.extend(first.others);
     stream.remarks.extend(first.damage.sentences());
     Ok(vec![stream])
 }
@@ -278,6 +281,23 @@ impl Columns {
         Ok(Self { line: number, has_names, count, value, unit_ns, time, series, separator })
     }
 
+    /// Which of the columns that a line names are not imported, as a sentence.
+    fn others(&self, names: &str) -> Option<String> {
+        let names = self.separator.fields(names);
+        let is_other = |place: &usize| {
+            *place != self.value && self.time.is_none_or(|(time, _)| *place != time)
+        };
+        let others = (0..names.len()).filter(is_other).map(|place| begins(names[place]));
+        let mut others: Vec<String> = others.filter(|name| !name.is_empty()).collect();
+        let more = others.len().saturating_sub(LISTED);
+        others.truncate(LISTED);
+        others.extend((more > 0).then(|| format!("{more} more")));
+        (self.has_names && !others.is_empty()).then(|| {
+            let value = begins(names[self.value]);
+            format!("values of the column {value}; not imported: {}", others.join(", "))
+        })
+    }
+
     /// The sample of a line, or what is wrong with it.
     fn sample(&self, line: &str) -> Result<CsvSample, String> {
         if line.len() > LONGEST_LINE {
@@ -394,6 +414,8 @@ struct FirstPass {
     points: Option<usize>,
     /// A comment just before the first line: it may name the columns.
     comment: Option<String>,
+    /// Columns that are not imported, as a sentence.
+    others: Option<String>,
     damage: Damage,
 }
 
@@ -416,7 +438,10 @@ impl FirstPass {
                     Ok,
                 )?;
                 self.columns = Some(columns);
-                if columns.has_names && columns.line == line.number {
+                let is_of_names = columns.has_names && columns.line == line.number;
+                let names = if is_of_names { Some(text) } else { self.comment.as_deref() };
+                self.others = names.and_then(|names| columns.others(names));
+                if is_of_names {
                     return Ok(());
                 }
                 columns

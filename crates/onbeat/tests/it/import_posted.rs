@@ -542,6 +542,9 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!(refused("12,5\n13,1\n").contains("two columns or a number with a decimal comma"));
     assert!(refused("latency_us\n20\nNaN\n").contains("line 3: `NaN` is not a number"));
     assert!(refused("a_us;b_us\n1;2\n").contains("2 columns (a_us, b_us)"));
+    let of = streams("t_s,speed (m/s),latency_us,cpu\n0.1,0.5,1234.5,3\n");
+    assert!(says(&of[0], "latency_us; not imported: speed (m/s), cpu"), "{:?}", of[0].remarks);
+    assert!(!says(&streams("time_s,latency_us\n0.1,20\n")[0], "not imported"));
     assert!(refused("t_s,speed (m/s),lag\n0.1,0.5,20\n").contains("name the one of values"));
     let two_units = "Sample,Cycle time [us],Jitter [ns]\n1,1000.1,20\n";
     assert!(refused(two_units).contains("3 columns"), "{}", refused(two_units));
