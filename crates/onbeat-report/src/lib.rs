@@ -141,6 +141,6 @@ pub use onbeat_figures::{
     Letters, Low, Percentile, Share, Statistics, Table, statistics, table, units,
 };
 pub use page::{PageError, page};
-pub use sentences::{bench_sentences, cautions};
+pub use sentences::{bench_sentences, cautions, cell_notes};
 pub use summary::Summary;
 pub use verdict::{Limit, Outcome, Verdict};

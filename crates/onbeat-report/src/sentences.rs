@@ -27,6 +27,20 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     sentences
 }
 
+/// Notes on the cells of onbeat's own runs, each once, with its cells where it is not of all.
+#[must_use]
+pub fn cell_notes(cells: &[CellSummary]) -> Vec<String> {
+    let own = cells.iter().filter(|cell| cell.import.is_none());
+    let notes = own.flat_map(|cell| {
+        cell.notes.iter().map(move |note| (note, cell_name(&cell.tuning, &cell.load)))
+    });
+    let words = |(note, names): (&String, Vec<String>)| match names.len() {
+        all if all == cells.len() => note.clone(),
+        _ => format!("{}: {note}", listed(&names)),
+    };
+    grouped(notes).into_iter().map(words).collect()
+}
+
 /// Cautions on a summary: what was not permitted, truncated or lost.
 #[must_use]
 pub fn cautions(summary: &Summary) -> Vec<String> {
@@ -103,4 +117,23 @@ fn refusals(cells: &[CellSummary]) -> Vec<String> {
         .into_iter()
         .map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", ")))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_of_several_cells_is_said_once() {
+        let cell = |load: &str, notes: &[&str]| CellSummary {
+            tuning: "none".to_owned(),
+            load: load.to_owned(),
+            notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+            ..CellSummary::default()
+        };
+        assert_eq!(
+            cell_notes(&[cell("idle", &["a", "b"]), cell("cpu=25%", &["a"])]),
+            ["a", "none with no added load: b"]
+        );
+    }
 }

@@ -9,8 +9,8 @@ use onbeat_report::closing::{self, ClosingLine};
 use onbeat_report::table::Table;
 use onbeat_report::units::{Letters, in_letters, under};
 use onbeat_report::{
-    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, noise, packets,
-    probes, spikes, sweep, tables,
+    Outcome, Summary, answers, bench_sentences, by_load, cautions, cell_notes, imported, noise,
+    packets, probes, spikes, sweep, tables,
 };
 
 use super::looping::verdict;
@@ -115,9 +115,7 @@ pub(crate) const fn tone_of(outcome: Outcome) -> Tone {
 /// Shows tables and verdict, and writes no page.
 pub(crate) fn in_brief(summary: &Summary) {
     short_tables(summary);
-    for cell in &summary.cells {
-        cell.notes.iter().for_each(|note| say_wrapped(Tone::Plain, note));
-    }
+    cell_notes(&summary.cells).iter().for_each(|note| say_wrapped(Tone::Plain, note));
     conclusions(summary, true);
 }
 
