@@ -140,6 +140,13 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Whether the source counted its samples. Of one that states extremes without a count, one sample
+    /// stands for all; one sample alone has a single value.
+    #[must_use]
+    pub const fn is_counted(&self) -> bool {
+        self.count > 1 || self.from_buckets || self.min_ns == self.max_ns
+    }
+
     /// The figures of a distribution; `None` when it holds no sample.
     ///
     /// `moments` are taken for extremes, mean and spread when they are of the same samples;

@@ -94,12 +94,11 @@ fn worst_in_words(cells: &[CellSummary]) -> String {
         || "no samples".to_owned(),
         |(cell, (series, of))| {
             let max = time_ns(of.max_ns, Letters::Ascii);
-            format!(
-                "{}: {} at most {max} in {}",
-                cell.tuning,
-                series.words(),
-                counted(of.count, "sample")
-            )
+            let samples = match of.is_counted() {
+                true => counted(of.count, "sample"),
+                false => "an unknown number of samples".to_owned(),
+            };
+            format!("{}: {} at most {max} in {samples}", cell.tuning, series.words())
         },
     )
 }

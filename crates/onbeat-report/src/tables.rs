@@ -373,8 +373,11 @@ pub(super) const fn mark_of(outcome: Outcome) -> Mark {
 /// `; 6,000 samples each`, `; 5,990 to 6,000 samples`: what the figures rest on. Titles of 80 columns
 /// have to hold it.
 fn samples_of(cells: &[&CellSummary], series: Series) -> String {
-    let samples =
-        || cells.iter().filter_map(|cell| cell.series.get(&series)).map(|figures| figures.count);
+    let figures = || cells.iter().filter_map(|cell| cell.series.get(&series));
+    if !figures().all(Statistics::is_counted) {
+        return "; samples not counted".to_owned();
+    }
+    let samples = || figures().map(|figures| figures.count);
     match (samples().min(), samples().max()) {
         (Some(least), Some(most)) if least == most && cells.len() == 1 => {
             format!("; {}", counted(least, "sample"))

@@ -474,8 +474,9 @@ impl FirstPass {
         let comment = self.comment.as_deref()?;
         let names = self.separator.fields(comment);
         let fields = self.separator.fields(text);
+        let has_asked = asked.column.as_deref().is_some_and(|wanted| names.contains(&wanted));
         let is_heading = names.len() == fields.len()
-            && names.iter().all(|name| is_known(name))
+            && (has_asked || names.iter().all(|name| is_known(name)))
             && fields.iter().any(|field| is_number(field, self.separator));
         let before = number.saturating_sub(1);
         is_heading

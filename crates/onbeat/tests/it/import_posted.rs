@@ -213,6 +213,9 @@ fn xenomai_and_rtai_may_wake_early_and_the_report_says_so() {
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 0, 3_712, 354.0));
     assert_eq!(of[0].early[&Series::WakeupLatency].earliest_ns, 37);
     assert!(of[0].missing.iter().any(|what| what.contains("the number of samples")));
+    let run = import_world::run_of(&of[0]);
+    let sentence = onbeat_report::imported::summary(&[run], None).unwrap().verdict.sentence;
+    assert!(sentence.ends_with("at most 3.71 us in an unknown number of samples"), "{sentence}");
 }
 
 #[test]
@@ -559,6 +562,12 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert_eq!(figures(&streams("seq latency(us)\n1 20\n2 25\n")[0], Series::Recorded).2, 25_000);
     assert_eq!(figures(&streams("i   lat_ns\n1   2000\n2   2500\n")[0], Series::Recorded).2, 2_500);
     assert_eq!(figures(&streams("latency (us)\n20\n25\n")[0], Series::Recorded).2, 25_000);
+    // rt-app's log.
+    let text = "#idx perf run wu_lat\n   0    90000   10023    33\n   0    90000   10033    31\n";
+    let column = Some("wu_lat".to_owned());
+    let asked = SourceOptions { unit_ns: Some(1e3), column, ..SourceOptions::default() };
+    let of = read(text.as_bytes(), &asked).unwrap();
+    assert_eq!(figures(&of[0], Series::Recorded), (2, 31_000, 33_000, 32_000.0));
     let percentiles = "Percentile,Latency (us)\n50,12\n99,40\n";
     assert!(refused(percentiles).contains("`Percentile` is a column of percentiles"));
     assert_eq!(figures(&streams("latency_micros\n12\n")[0], Series::Recorded).2, 12_000);
