@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Seek};
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, begins_with, each_line};
 use super::rt_tests::{CommandLine, NO_SKIPPED, Overflow, missing};
@@ -437,7 +437,8 @@ impl CyclictestText {
 
         let smis = self.smis.get(thread as usize).copied().or(status.and_then(|of| of.smis));
         if let Some(smis @ 1..) = smis {
-            stream.remarks.push(format!("cyclictest states {smis} SMIs on the thread's CPU"));
+            let smis = counted(smis, "SMIs");
+            stream.remarks.push(format!("cyclictest states {smis} on the thread's CPU"));
         }
         if let Some(value) = self.break_value {
             let step_ns = stream.resolution.values().next().map_or(1, |of| of.step_ns);

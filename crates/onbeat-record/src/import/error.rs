@@ -133,7 +133,7 @@ fn words() -> String {
 }
 
 /// `1 sample`, `12 samples`.
-fn counted(n: u64, what: &str) -> String {
+pub(super) fn counted(n: u64, what: &str) -> String {
     let what = if n == 1 { what.trim_end_matches('s') } else { what };
     format!("{n} {what}")
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Seek};
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{Format, SourceOptions};
 use super::lines::{Line, PassedOver, begins_with, each_line};
 use super::rt_text;
@@ -281,8 +281,8 @@ impl FtraceText {
         }
         if self.lost > 0 {
             stream.remarks.push(format!(
-                "the trace lost events in {} places: a thread that waited then is in no figure",
-                self.lost
+                "the trace lost events in {}: a thread that waited then is in no figure",
+                counted(self.lost, "places")
             ));
         }
         stream.remarks.extend(self.passed_over.sentence("ftrace"));

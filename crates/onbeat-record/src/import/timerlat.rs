@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Seek};
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{FARTHEST_NS, Format};
 use super::ftrace::is_of_report;
 use super::lines::{Damage, Line, PassedOver, each_line};
@@ -206,7 +206,10 @@ impl TimerlatText {
             ));
         }
         if self.lost > 0 {
-            stream.remarks.push(format!("the trace lost events in {} places", self.lost));
+            let places = counted(self.lost, "places");
+            stream
+                .remarks
+                .push(format!("the trace lost events in {places}: these are in no figure"));
         }
         stream.remarks.extend(self.passed_over.sentence("timerlat"));
         stream.lacks(

@@ -9,7 +9,7 @@
 
 use std::io::BufRead;
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, begins_with, each_line};
 use super::rt_text;
@@ -347,8 +347,8 @@ impl LatencyText {
         }
         if self.overruns > 0 {
             stream.remarks.push(format!(
-                "{} overruns: releases that the task missed, which are in no figure",
-                self.overruns
+                "{}: releases that the task missed, which are in no figure",
+                counted(self.overruns, "overruns")
             ));
         }
 
