@@ -66,6 +66,8 @@ pub enum Common {
         "{runs} runs form one side against --baseline, but a limit judges a single run: name one"
     )]
     LimitOfSide { runs: usize },
+    #[error("{run} and {baseline} are one run: a run passes against itself; name another baseline")]
+    OwnBaseline { run: PathBuf, baseline: PathBuf },
     #[error(
         "cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached"
     )]

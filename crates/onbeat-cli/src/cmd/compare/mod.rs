@@ -4,6 +4,7 @@ pub(crate) mod options;
 mod plain_logs;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use onbeat::record::RunOrder;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use super::{ExitVerdict, Failure, run_clock, runs, show, whole};
 use crate::cmd::compare::options::CompareOptions;
 use crate::cmd::compare::plain_logs::Opened;
-use crate::term::{Tone, letters, say, say_wrapped};
+use crate::term::{Tone, advise, letters, say, say_wrapped};
 
 /// Why runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
     let digests = comparable(digests, &paths)?;
     let compared = compare_rows::rows(&digests, SeriesChoice::All);
     check_series(options, &digests)?;
+    if let Some((first, again)) = given_twice(&paths) {
+        advise(Tone::Careful, &format!("{} and {} are one run", first.display(), again.display()));
+    }
     let comparison = Comparison::new(&digests);
     let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
@@ -175,6 +179,19 @@ fn shown(comparison: &Comparison, wanted: SeriesChoice) -> Vec<&Compared> {
         }
         SeriesChoice::All => comparison.cells.iter().collect(),
     }
+}
+
+/// Returns two of the paths that lead to the same run, such as `latest` and its own name.
+pub(crate) fn given_twice<'p>(paths: &[&'p PathBuf]) -> Option<(&'p PathBuf, &'p PathBuf)> {
+    let mut known: Vec<(PathBuf, &PathBuf)> = Vec::new();
+    for &path in paths {
+        let Ok(real) = fs::canonicalize(path) else { continue };
+        if let Some((_, first)) = known.iter().find(|(known, _)| *known == real) {
+            return Some((*first, path));
+        }
+        known.push((real, path));
+    }
+    None
 }
 
 /// Returns the last part of each path, or all of it where two would have the same name.

@@ -20,7 +20,7 @@ use onbeat_report::statistics::Share;
 use onbeat_report::units::cell_name;
 use onbeat_report::{CellSummary, JudgedRun, Outcome, Summary};
 
-use super::compare::side_names;
+use super::compare::{given_twice, side_names};
 use super::show::tone_of;
 use super::trend::percentile;
 use super::{Common, ExitVerdict, Failure, runs, whole};
@@ -178,6 +178,11 @@ fn against(
     base: &[PathBuf],
 ) -> Result<Vec<Check>, Failure> {
     let share = percentile(options.at)?;
+    let paths: Vec<&PathBuf> = options.runs.iter().chain(base).collect();
+    if let Some((run, baseline)) = given_twice(&paths) {
+        let (run, baseline) = (run.clone(), baseline.clone());
+        return Err(Common::OwnBaseline { run, baseline }.into());
+    }
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
     let base_runs = base.iter().map(|path| runs::judged(path, None));
