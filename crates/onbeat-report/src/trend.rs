@@ -301,7 +301,7 @@ fn sentences(trend: &Trend, share: Share) -> Vec<String> {
     let mut all: Vec<String> = trend.changes.iter().map(|change| in_words(change, &what)).collect();
     if searched < LEAST_RUNS {
         all.push(format!(
-            "{} of {} have ten samples beyond {}; a search for changes takes {LEAST_RUNS} of them",
+            "{} of {} with ten samples beyond {}; a search for changes takes {LEAST_RUNS} of them",
             count(searched as u64),
             counted(trend.runs.len() as u64, "run"),
             share.label(),
