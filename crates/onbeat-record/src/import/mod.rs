@@ -260,6 +260,10 @@ fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {
     if bytes.len() as u64 > LARGEST {
         return Err(Error::TooLong { format });
     }
+    // PowerShell and editors of Windows write a byte order mark.
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
 
     String::from_utf8(bytes).map_err(|why| {
         let good = why.utf8_error().valid_up_to();

@@ -629,6 +629,9 @@ fn gzip_and_utf_16_are_read_and_other_packing_is_named() {
         [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
     assert_eq!(streams(&wide), streams(&plain));
     assert!(refused(b"\x17\x08\x44tracing6\0").contains("`trace-cmd report`"));
+    let json = bytes_of("ct-noprio.json");
+    let marked = [&b"\xef\xbb\xbf"[..], &json].concat();
+    assert_eq!(streams(&marked), streams(&json));
     assert!(refused(b"PERFILE2").contains("`perf script`"));
     assert!(refused([0xfd, b'7', b'z', b'X', b'Z', 0]).contains("xz -d"));
 }
