@@ -32,11 +32,13 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
     if let Some(import) = &run.import {
         import_notes::mark_beyond(&mut series, import);
         // Count, extremes and mean are all that the source states: a percentile made of them, or a mean
-        // of the lowest, would be an invention.
+        // of the lowest, would be an invention, as would be a spread: that of the means of several parts.
         for only in &import.figures_only {
             if let Some(of) = series.get_mut(only) {
                 of.percentiles.clear();
                 of.low.retain(|low| Share::ALL.is(low.q));
+                of.low.iter_mut().for_each(|low| low.sd_ns = 0.0);
+                (of.sd_ns, of.tail_ratio) = (0.0, None);
             }
         }
     }

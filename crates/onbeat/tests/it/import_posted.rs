@@ -502,6 +502,8 @@ fn a_log_of_performance_test_is_its_figures_second_by_second() {
     let of = streams(&text);
     assert_eq!(figures(&of[0], Series::Recorded), (1_500, 40_000, 900_000, 200_000.0));
     assert!(of[0].figures_only.contains(&Series::Recorded));
+    let summed_up = cell(&of[0]).series[&Series::Recorded].clone();
+    assert_eq!((summed_up.sd_ns, summed_up.tail_ratio), (0.0, None), "SD is not known");
     assert!(says(&of[0], "500 messages were lost"), "{:?}", of[0].remarks);
     assert!(says(&of[0], "its last line, 9, is not imported"), "{:?}", of[0].remarks);
     assert!(refused(text.replacen("2.0, 1.0, 1000", "2.0, 1.0, x", 1)).contains("line 7: "));
