@@ -15,7 +15,7 @@ const MOST_OF_CLOCKS: u64 = 1 << 62;
 /// What the whole numbers of a file may add up to, so that the sums of several files do not overflow.
 const MOST_IN_ALL: u64 = 1 << 60;
 /// Largest other number: the sum of as many squares of as large whole numbers is one.
-const MOST_FLOAT: f64 = 1e48;
+pub(super) const MOST_FLOAT: f64 = 1e48;
 /// Parts of the keys of differences of clocks (one that was never set is 1.8e18 ns behind), and the keys
 /// of instants.
 const OF_CLOCKS: [&[u8]; 2] = [b"offset", b"rms_ns"];

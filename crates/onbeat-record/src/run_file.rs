@@ -32,7 +32,7 @@ use onbeat_host::idle::PowerUse;
 const MOST_BYTES: u64 = 4 << 30;
 
 /// Longest time of a histogram line, in seconds: 30,000 years.
-const MOST_SECONDS: f64 = 1e12;
+pub(super) const MOST_SECONDS: f64 = 1e12;
 
 /// A file could not be read as a run file.
 #[derive(Debug, thiserror::Error)]

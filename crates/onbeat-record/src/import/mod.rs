@@ -184,9 +184,14 @@ fn read_text(
         stream.format = Some(format);
         stream.period_ns = asked.period_ns.or(stream.period_ns);
     }
+    if !streams.iter().all(Stream::is_in_range) {
+        return Err(Error::nothing(format, OUT_OF_RANGE));
+    }
 
     Ok(streams)
 }
+
+const OUT_OF_RANGE: &str = "a figure is out of range: at most 2^53 samples, values of 2,500 hours and times of 10^12 s; is the file damaged, or --unit wrong?";
 
 const BPF_ADVICE: &str = "each of its buckets is twice as wide as the one before; import what `perf sched script` prints, which has every wake-up";
 

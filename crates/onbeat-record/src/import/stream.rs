@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::format::{FARTHEST_NS, Format};
+use crate::distribution::MOST_SAMPLES;
+use crate::note_numbers::MOST_FLOAT;
+use crate::run_file::MOST_SECONDS;
 use crate::{
     Cell, EVERY_SECONDS, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note,
     Remark, Resolution, RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
@@ -53,6 +56,16 @@ impl Stream {
     /// Adds a sentence on what the source does not record.
     pub(super) fn lacks(&mut self, what: &str) {
         self.missing.push(what.to_owned());
+    }
+
+    /// Whether a run file can hold its figures; those of a damaged text may be any.
+    pub(super) fn is_in_range(&self) -> bool {
+        let samples = self.parts.iter().map(StreamPart::samples).fold(0, u64::saturating_add);
+        let beyond = || self.resolution.values().filter_map(|of| of.beyond);
+        samples <= MOST_SAMPLES
+            && self.period_ns.is_none_or(|ns| ns <= FARTHEST_NS)
+            && beyond().all(|of| of.to_ns <= FARTHEST_NS && of.count <= MOST_SAMPLES)
+            && self.parts.iter().all(StreamPart::is_in_range)
     }
 
     /// What its figures leave open, one sentence each: negative samples, and series without a
@@ -205,6 +218,19 @@ impl StreamPart {
             // Counts of a damaged text may be any number.
             *counted = counted.saturating_add(samples);
         }
+    }
+
+    fn is_in_range(&self) -> bool {
+        let are_in_range = |of: &Moments| {
+            of.n <= MOST_SAMPLES
+                && of.min_ns.max(of.max_ns) <= FARTHEST_NS
+                && of.mean_ns.abs() <= FARTHEST_NS as f64
+                && of.m2 <= MOST_FLOAT
+        };
+        (0.0..=MOST_SECONDS).contains(&self.length)
+            && self.t.abs() <= MOST_SECONDS
+            && self.maxima.iter().all(|(every_s, _)| EVERY_SECONDS.contains(every_s))
+            && self.moments.iter().all(are_in_range)
     }
 
     /// Number of samples.

@@ -37,6 +37,9 @@ fn a_summary_of_cyclictest_is_its_figures_and_no_percentiles() {
     assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
     assert!(!says(&streams[0], "without real-time priority"));
     assert!(!says(&streams[0], "without a cycle"));
+    let text = String::from_utf8(bytes_of("ct-q.txt")).unwrap();
+    let damaged = text.replacen("C:   1980", "C: 9007199254740993", 1);
+    assert!(refused(damaged).contains("a figure is out of range"));
     let idle = "T: 2 (23591) P:80 I:2000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n";
     let of = import_world::streams([bytes_of("ct-q.txt"), idle.into()].concat());
     assert!(of.len() == 2 && says(&of[0], "threads without a cycle: 2"), "{:?}", of[0].remarks);
