@@ -122,6 +122,25 @@ impl Stressor {
         Some(Beyond { from_ns: end_ns, to_ns: max_ns, count })
     }
 
+    /// The same, parted by the percentiles that are there: upper ends, and how many are up to each.
+    /// `None` where none is, or where table and percentiles contradict each other.
+    fn tail(&self, end_ns: u64) -> Option<Vec<(u64, u64)>> {
+        let (all, (_, max_ns)) = self.samples.zip(self.extremes_ns)?;
+        let is_there = |(_, ns): &(f64, u64)| (end_ns..max_ns).contains(ns);
+        self.percentiles.iter().any(is_there).then_some(())?;
+        let mut counted = 0_u64;
+        let mut tail = Vec::new();
+        for (ns, n) in stated::parted(all, &self.percentiles, max_ns)? {
+            let before = counted.max(self.in_rows());
+            counted = counted.saturating_add(n);
+            if ns >= end_ns {
+                tail.push((ns, counted.checked_sub(before)?));
+            }
+        }
+        let beyond: u64 = tail.iter().map(|(_, n)| n).sum();
+        (beyond.checked_add(self.in_rows()) == Some(all)).then_some(tail)
+    }
+
     fn in_rows(&self) -> u64 {
         self.rows.iter().fold(0, |all, (_, n)| all.saturating_add(*n))
     }
@@ -200,10 +219,25 @@ impl Stressor {
         }
         let end_ns = self.rows.last().map_or(0, |(last, _)| last.saturating_add(self.step_ns));
         let beyond = self.beyond(end_ns);
-        let missing = self.missing(beyond);
-        let resolution = Resolution { beyond, ..Resolution::even(self.step_ns) };
-        let cells = self.rows.iter().copied();
-        let mut part = StreamPart::of_cells(Series::SleepLatency, &resolution, cells);
+        let (resolution, mut part, missing) = match self.tail(end_ns) {
+            Some(tail) => {
+                let end_of = |ns: u64| ns.saturating_add(self.step_ns - 1);
+                let rows = self.rows.iter().map(|&(ns, n)| (end_of(ns), n));
+                let cells: Vec<(u64, u64)> = rows.chain(tail).collect();
+                let (resolution, part) = stated::uneven(Series::SleepLatency, &cells);
+                let mut missing = self.missing(None);
+                missing.push(format!(
+                    "values beyond {end_ns} ns and between two of its percentiles: percentiles there are given as the larger one; a larger --cyclic-dist shows all"
+                ));
+                (resolution, part, missing)
+            }
+            None => {
+                let resolution = Resolution { beyond, ..Resolution::even(self.step_ns) };
+                let cells = self.rows.iter().copied();
+                let part = StreamPart::of_cells(Series::SleepLatency, &resolution, cells);
+                (resolution, part, self.missing(beyond))
+            }
+        };
         part.moments = self.extremes_ns.map(|(min_ns, max_ns)| {
             let source = SourceFigures { min_ns, max_ns, mean_ns: self.mean_ns };
             part.moments_with_sd(source, self.sd_ns)

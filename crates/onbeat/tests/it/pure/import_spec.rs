@@ -190,6 +190,15 @@ fn samples_that_stress_ng_kept_and_did_not_print_are_counted_up_to_the_maximum()
     assert_eq!((count, max_ns, beyond), (10, 18_066_010, 2));
     assert!(missing.contains("samples beyond 40000 ns: 2,"), "{missing}");
 
+    // Percentiles beyond the table part its last samples.
+    let percentiles = "stress-ng: info:  [9] cyclic:   50.00%:      15000 ns\n\
+        stress-ng: info:  [9] cyclic:   80.00%:     300000 ns\n";
+    let all = format!("{TABLE_THAT_ENDS_EARLY}{percentiles}");
+    let run = run_of(&streams_of(all.as_bytes(), &SourceOptions::default()).unwrap()[0]);
+    let cells = run.distribution(Series::SleepLatency);
+    let cells: Vec<(u64, u64)> = cells.buckets().iter().map(|b| (b.high_ns(), b.count)).collect();
+    assert_eq!(cells, [(19_999, 7), (39_999, 1), (300_000, 1), (18_066_010, 1)]);
+
     let (_, rows) = TABLE_THAT_ENDS_EARLY.split_once("10 samples\n").unwrap();
     let (count, max_ns, _, beyond, missing) = imported(rows);
     assert_eq!((count, max_ns, beyond), (9, 18_066_010, 1));
