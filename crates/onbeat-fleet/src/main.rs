@@ -18,6 +18,7 @@ use onbeat_fleet::pack;
 use onbeat_fleet::rows::RowsError;
 use onbeat_fleet::store::{DataSet, StoreError};
 use onbeat_host::program::{advise, say, survive_file_limit, unwritten};
+use onbeat_report::units::counted;
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat fleet add onbeat-runs/latest --to /srv/fleet
@@ -130,10 +131,9 @@ fn run(command: Command) -> Result<(), Failure> {
 
 fn pack_all(fleet: &Path) -> Result<(), Failure> {
     let packed = pack::pack(&DataSet::open(fleet)?)?;
-    say(&format!(
-        "packed {} runs of {} days; {} small files removed",
-        packed.runs, packed.days, packed.files
-    ));
+    let sizes = [(packed.runs, "run"), (packed.days, "day"), (packed.files, "small file")];
+    let [runs, days, files] = sizes.map(|(n, what)| counted(n as u64, what));
+    say(&format!("packed {runs} of {days}; {files} removed"));
     if packed.abandoned > 0 {
         advise(&format!(
             "{} unfinished files of killed writers, older than a day, removed",
