@@ -56,10 +56,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/onbeat-cause/src/probe_price.rs",
         "a function of known instructions, mapped and called to measure what probes of it cost",
     ),
-    (
-        "crates/onbeat-ethercat/src/carrier/socket_option.rs",
-        "options of sockets that rustix lacks, and a peer that may have the number 0",
-    ),
+    ("crates/onbeat-ethercat/src/carrier/socket_option.rs", "options of sockets that rustix lacks"),
     (
         "crates/onbeat-ethercat/src/carrier/interface.rs",
         "the address of a raw socket, the request of a TAP device",
@@ -100,10 +97,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-camera/src/convert/streaming.rs", "stores past the caches, and hints"),
     ("crates/onbeat-control/src/lock.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/map.rs", "memory that processes share"),
-    (
-        "crates/onbeat-control/src/peer.rs",
-        "process and user behind a socket, which may be no process",
-    ),
+    ("crates/onbeat-host/src/peer.rs", "process and user behind a socket, which may be no process"),
     ("crates/onbeat-control/src/truncation.rs", "a signal handler that replaces mapped memory"),
     ("crates/onbeat-control/src/stats.rs", "what may lie in shared memory"),
     ("crates/onbeat/src/inject/file_locks.rs", "locks of an open file, by fcntl"),

@@ -3,8 +3,10 @@
 //! Names and numbers are the kernel's own (`include/trace/events/*.h`); nothing is interpreted
 //! here.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use onbeat_host::foreign::printable;
 use onbeat_rt::Instant;
 
 use super::kvm::ExitReason;
@@ -28,10 +30,11 @@ impl Label {
         label
     }
 
-    /// Returns the name; bytes that are not UTF-8 become `�`.
+    /// Returns the name, printable; bytes that are not UTF-8 become `�`.
     #[must_use]
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.bytes[..usize::from(self.length)])
+    pub fn text(&self) -> Cow<'_, str> {
+        let text = String::from_utf8_lossy(&self.bytes[..usize::from(self.length)]);
+        if text.contains(char::is_control) { Cow::Owned(printable(&text)) } else { text }
     }
 }
 
@@ -523,5 +526,6 @@ mod tests {
     fn a_name_ends_at_its_first_nul_and_never_overflows() {
         assert_eq!(Label::new(b"swapper/0\0rest").text(), "swapper/0");
         assert_eq!(Label::new(&[b'x'; 100]).text().len(), 24);
+        assert_eq!(Label::new(b"dd\x1b[2J\n\xc3").text(), "dd?[2J?\u{fffd}");
     }
 }

@@ -27,7 +27,6 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_rt::Instant;
 
-pub(super) use self::event_text::shown;
 use self::event_text::{read_what, write_what};
 use super::event::{KernelEvent, Label, LostEvents, Thread, TraceEvent};
 use super::window::{CpuWindow, Window};
@@ -90,7 +89,7 @@ pub fn write(window: &Window) -> String {
     let cpus: Vec<String> = window.cpus.iter().map(|cpu| cpu.cpu.to_string()).collect();
     let _ = writeln!(text, "# cpus: {}", cpus.join(" "));
     for (address, name) in &window.functions {
-        let name = shown(&Label::from(name.as_str()));
+        let name = Label::from(name.as_str());
         let _ = writeln!(text, "# function: {address:x} {name}");
     }
 
@@ -182,7 +181,7 @@ fn write_line(
 ) {
     let name = match (event.tid, names.get(&event.tid)) {
         (0, _) => "<idle>".to_owned(),
-        (_, Some(name)) => shown(name),
+        (_, Some(name)) => name.to_string(),
         (_, None) => "<...>".to_owned(),
     };
 

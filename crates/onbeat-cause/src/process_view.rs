@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use onbeat_host::foreign::printable;
+use onbeat_host::process::text;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
@@ -164,12 +166,12 @@ impl ProcessReader {
         if !self.view.descriptors.contains_key(&number)
             && let Ok(target) = fs::read_link(format!("/proc/{}/fd/{number}", self.tid))
         {
-            self.view.descriptors.insert(number, in_words(&target.to_string_lossy()));
+            self.view.descriptors.insert(number, in_words(&printable(&target.to_string_lossy())));
         }
     }
 
     fn read(&mut self) {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.tid)).unwrap_or_default();
+        let maps = text(self.tid, "maps").unwrap_or_default();
         self.view.mappings = maps.lines().filter_map(mapping).collect();
         self.view.descriptors.clear();
         let tasks = fs::read_dir(format!("/proc/{}/task", self.tid)).into_iter().flatten();
@@ -206,7 +208,7 @@ const MOST_THREADS: usize = 256;
 
 /// Returns the number of a thread in its own PID namespace, the innermost.
 fn number_in_namespace(tid: u32) -> Option<u32> {
-    let status = onbeat_host::process::text(format!("/proc/{tid}/status")).ok()?;
+    let status = text(tid, "status").ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_ascii_whitespace().last()?.parse().ok()
 }

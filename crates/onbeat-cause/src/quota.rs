@@ -91,7 +91,7 @@ impl QuotaAccounts {
 
 /// Returns `/proc/TID/cgroup`; empty if the thread is gone.
 pub(super) fn cgroups_of(tid: u32) -> String {
-    fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap_or_default()
+    onbeat_host::process::text(tid, "cgroup").unwrap_or_default()
 }
 
 fn throttled_ns(account: &Path) -> Option<u64> {

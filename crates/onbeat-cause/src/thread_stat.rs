@@ -56,7 +56,7 @@ impl ThreadAccounts {
 
     /// Returns the thread at `now`, with the page faults since the last reading before `from`.
     pub(super) fn reading(&mut self, from: Instant, now: Instant) -> Option<ThreadReading> {
-        let stat = process::text(format!("/proc/{}/stat", self.tid)).ok()?;
+        let stat = process::text(self.tid, "stat").ok()?;
         let (reading, faults) = parse(&stat)?;
         let before = self.readings.iter().rev().find(|(at, _)| *at <= from);
         let major_faults = before.map(|(_, before)| faults.saturating_sub(*before));

@@ -478,7 +478,7 @@ fn header(formats: &EventFormats, window: &Window, names: &BTreeMap<u32, Label>)
     file.extend(0_u32.to_le_bytes());
 
     let threads = names.iter().filter(|(tid, _)| **tid != 0);
-    let lines = threads.map(|(tid, name)| format!("{tid} {}\n", super::ftrace::shown(name)));
+    let lines = threads.map(|(tid, name)| format!("{tid} {name}\n"));
     add_long_text(&mut file, &lines.collect::<String>());
     file
 }

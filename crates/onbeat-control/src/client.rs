@@ -22,7 +22,6 @@ use super::image::MappedImage;
 use super::joint::Joint;
 use super::link::{self, Link};
 use super::owner::Owner;
-use super::peer;
 use super::request::{
     BusRequest, CablePosition, RegisterAction, RegisterRequest, RequestAnswer, RequestFailure,
 };
@@ -345,7 +344,8 @@ impl Client {
         let cycle = read.ok().map(|()| last.cycle);
 
         let live = self.shared.live();
-        let holder = |word: u64| (word != 0).then(|| (word as u32, peer::name_of(word as u32)));
+        let name = onbeat_host::process::name;
+        let holder = |word: u64| (word != 0).then(|| (word as u32, name(word as u32)));
         let outage = self.outage(cycle.as_ref());
         let has_cycle = cycle.is_some() && !matches!(outage, Outage::NoCycle(_));
         let away = self.states(outage).filter(|state| state.presence == Presence::Away).count();

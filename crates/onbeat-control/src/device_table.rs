@@ -147,6 +147,7 @@ mod tests {
         let long = "ä".repeat(40);
         assert_eq!(padded_text(&name_bytes::<64>(&long)), "ä".repeat(31));
         assert_eq!(padded_text(&name_bytes::<64>("left knee")), "left knee");
+        assert_eq!(padded_text(b"knee\x1b[2J\xff\0rest"), "knee?[2J\u{fffd}");
     }
 
     #[test]

@@ -67,7 +67,6 @@ mod lock;
 mod map;
 mod message;
 mod owner;
-mod peer;
 mod place;
 mod process;
 mod request;

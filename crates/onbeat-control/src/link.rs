@@ -10,7 +10,6 @@ use super::area::{self, Inward};
 use super::error::{ControlError, Refusal};
 use super::image::{self, MappedImage, system};
 use super::message::{Message, ask, tell};
-use super::peer;
 use super::place::{PATIENCE, connect_to_bus};
 use super::socket::{self, Received};
 
@@ -173,7 +172,7 @@ impl Link {
             }
             (tell::HELD, _) => {
                 let pid = message.a as u32;
-                Err((role.held)(name, pid, peer::name_of(pid)))
+                Err((role.held)(name, pid, onbeat_host::process::name(pid)))
             }
             (tell::NO_GOALS, _) => Err(ControlError::NoGoals { name }),
             _ => Err(ControlError::Spoilt { name, why: "its answer to a claim is unknown" }),

@@ -9,6 +9,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use onbeat_host::foreign::printable;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A type that may be placed in shared memory.
@@ -114,8 +115,8 @@ pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
 }
 
-/// Returns the text before the zeros that pad it; what is not valid UTF-8 is replaced.
+/// Returns the text before the zeros that pad it; what is not valid UTF-8 or not printable is replaced.
 pub(super) fn padded_text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    printable(&String::from_utf8_lossy(&bytes[..end]))
 }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use onbeat_host::peer::Peer;
 use onbeat_host::runtime_dir::RuntimeDir;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, flock};
 use rustix::io::Errno;
@@ -20,7 +21,6 @@ use rustix::net::{
 };
 
 use super::error::ControlError;
-use super::peer::{self, Peer};
 
 const SUFFIX: &str = ".sock";
 const LOCK: &str = ".lock";
@@ -159,7 +159,7 @@ impl Listener {
             found => {
                 let pid =
                     found.ok().and_then(|socket| Peer::of(socket).ok()).map_or(0, |it| it.pid);
-                let process = peer::name_of(pid);
+                let process = onbeat_host::process::name(pid);
                 return Err(ControlError::Taken { name: name.to_owned(), pid, process });
             }
         }

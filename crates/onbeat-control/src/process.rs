@@ -4,8 +4,6 @@ use onbeat_host::process::Stat;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
-use super::peer::name_of;
-
 /// Bits of a process id; the kernel's maximum is 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
 const PID_BITS: u32 = 22;
 
@@ -52,7 +50,7 @@ impl Process {
 
     /// Returns the name; empty if the process is gone.
     pub(super) fn name(self) -> String {
-        name_of(self.pid())
+        onbeat_host::process::name(self.pid())
     }
 
     /// Returns process id and name of a writer; 0 and an empty name without one.

@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use onbeat_ethercat::event::EventKind;
+use onbeat_host::peer::Peer;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SocketFlags, accept_with};
@@ -22,7 +23,6 @@ use super::error::ControlError;
 use super::handover::{Handover, RoleChange, RoleChanges};
 use super::image::{MappedImage, system};
 use super::message::{Message, ask, refusal, tell};
-use super::peer::Peer;
 use super::place::Listener;
 use super::request::RequestAnswer;
 use super::requests::{self, RequestJob};
@@ -483,7 +483,7 @@ impl Service {
         let _ = self.serve_at(&mut desk);
         if let Holder::Connection(key) = desk.roles[RoleName::Owner as usize].holder {
             let pid = desk.connections.get(&key).map_or(0, |connection| connection.peer.pid);
-            let process = super::peer::name_of(pid);
+            let process = onbeat_host::process::name(pid);
             return Err(ControlError::Owned { name: self.image.name.clone(), pid, process });
         }
         desk.roles[RoleName::Owner as usize].holder = Holder::Bus;

@@ -2,13 +2,10 @@
 
 use std::io;
 
+pub(super) use onbeat_host::foreign::printable;
+
 /// Most channels of a file.
 pub(super) const MOST_CHANNELS: usize = 4096;
-
-/// A text of a log, fit for a terminal.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
 
 /// Returns what a file is that is not a log, by its first bytes, to follow a sentence.
 pub(super) fn hint_of(first: &[u8]) -> &'static str {

@@ -270,6 +270,13 @@ pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     Opening::named_by_user().at_most(most_bytes).text(path)
 }
 
+/// Returns a text that somebody else wrote as a terminal may show it, on one line: a control
+/// character, which could move its cursor or hide other lines, becomes `?`.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
 /// Checks owner and permission bits of a file or directory.
 ///
 /// # Errors

@@ -7,6 +7,8 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::process::name;
+
 /// The device whose open descriptors limit the exit latency of idle states, all CPUs alike
 /// (kernel: `kernel/power/qos.c`).
 const DEVICE: &str = "/dev/cpu_dma_latency";
@@ -66,10 +68,7 @@ fn holders(device: u64) -> Vec<(String, u32)> {
     let mut found: Vec<(String, u32)> = processes
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .filter(|pid| *pid != own && holds(*pid, device))
-        .map(|pid| {
-            let name = crate::process::text(format!("/proc/{pid}/comm")).unwrap_or_default();
-            (name.trim().to_owned(), pid)
-        })
+        .map(|pid| (name(pid), pid))
         .collect();
     found.sort_unstable_by_key(|(_, pid)| *pid);
     found

@@ -4,13 +4,15 @@
 //! by its number and its start time in clock ticks since boot (field 22 of `/proc/PID/stat`,
 //! proc(5)), and signals are sent through a process descriptor that is checked after opening.
 
+use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+
+use super::foreign::printable;
 
 /// Environment variable that identifies a load's programs and their descendants after their starter
 /// is gone.
@@ -23,7 +25,7 @@ pub const KILL_TIME: Duration = Duration::from_secs(5);
 /// not to end it. Asked before it catches the signal.
 #[must_use]
 pub fn ignores_hangup() -> bool {
-    text("/proc/self/status").is_ok_and(|status| ignores(&status, Signal::HUP))
+    text("self", "status").is_ok_and(|status| ignores(&status, Signal::HUP))
 }
 
 /// Reads the set of ignored signals of a `/proc/PID/status` (proc(5)).
@@ -33,13 +35,19 @@ fn ignores(status: &str, signal: Signal) -> bool {
     (set >> (signal.as_raw() - 1)) & 1 == 1
 }
 
-/// Reads a file of `/proc` as text. The name of a task, which some of them hold, need not be UTF-8: a
-/// longer one is cut off after 15 bytes.
+/// Reads a file of `/proc/ID`, of a process or thread. Names in it need not be UTF-8: the kernel cuts
+/// them after 15 bytes, in the middle of a character too.
 ///
 /// # Errors
-/// As [`fs::read`].
-pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
-    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+/// When it has ended, or may not be read.
+pub fn text(id: impl fmt::Display, file: &str) -> io::Result<String> {
+    fs::read(format!("/proc/{id}/{file}")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns the name of a process or thread, printable; empty if it has ended.
+#[must_use]
+pub fn name(id: u32) -> String {
+    text(id, "comm").map_or_else(|_| String::new(), |name| printable(name.trim_end_matches('\n')))
 }
 
 /// A line of `/proc/PID/stat`, of a process or a thread.
@@ -99,7 +107,7 @@ impl Stat {
     /// Reads the state of a process; `None` if there is none of this number.
     #[must_use]
     pub fn read(pid: i32) -> Option<Self> {
-        Self::parse(&text(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&text(pid, "stat").ok()?)
     }
 
     fn parse(line: &str) -> Option<Self> {
@@ -271,12 +279,30 @@ mod tests {
     #[test]
     fn a_thread_whose_name_is_not_utf_8_is_read() {
         let named = std::thread::Builder::new().name("regelschleife_ü".to_owned());
-        let read = || (fs::read("/proc/thread-self/comm"), text("/proc/thread-self/stat"));
+        let read = || (fs::read("/proc/thread-self/comm"), text("thread-self", "stat"));
         let (name, line) = named.spawn(read).unwrap().join().unwrap();
         assert_eq!(name.unwrap(), b"regelschleife_\xc3\n");
         let line = line.unwrap();
         let line = StatLine::parse(&line).unwrap();
         assert_eq!((line.name, line.field(3)), ("regelschleife_\u{fffd}", Some("R")));
+    }
+
+    #[test]
+    fn a_process_whose_name_is_not_text_is_found_and_its_name_is_printable() {
+        let (tid_of, tid) = std::sync::mpsc::channel();
+        let (ends, end) = std::sync::mpsc::channel::<()>();
+        let named = std::thread::spawn(move || {
+            let own = rustix::thread::gettid();
+            rustix::thread::set_name(c"Regler\x1b[2J \xe4").unwrap();
+            tid_of.send(own.as_raw_nonzero().get()).unwrap();
+            let _ = end.recv();
+        });
+        let tid = tid.recv().unwrap();
+        assert!(Stat::read(tid).is_some_and(|stat| stat.pid == tid));
+        assert_eq!(name(tid.unsigned_abs()), "Regler?[2J \u{fffd}");
+        drop(ends);
+        named.join().unwrap();
+        assert_eq!(name(u32::MAX), "");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use crate::process;
+use super::process::text;
 
 /// Formats a user as name and number, such as `ann (uid 1000)`; an unknown user as the number
 /// alone.
@@ -25,7 +25,7 @@ pub fn user_name(uid: u32) -> String {
 /// The real user of a process; `None` when it has ended.
 #[must_use]
 pub fn owner(pid: i32) -> Option<u32> {
-    let status = process::text(format!("/proc/{pid}/status")).ok()?;
+    let status = text(pid, "status").ok()?;
     uids(&status).and_then(|mut uids| uids.next())
 }
 
@@ -51,7 +51,7 @@ pub fn foreign(pid: i32) -> Option<Foreign> {
 
     // The owner of /proc/PID would be root for every process with file capabilities, the user's own
     // included.
-    let status = process::text(format!("/proc/{pid}/status")).ok()?;
+    let status = text(pid, "status").ok()?;
     let owner = owner_besides(&status, user.as_raw())?;
     Some(Foreign { owner, user: user.as_raw() })
 }

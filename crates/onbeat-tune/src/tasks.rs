@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use onbeat_host::foreign::printable;
 use onbeat_host::process::StatLine;
 use rustix::io::Errno;
 
@@ -53,7 +54,7 @@ pub struct Task {
     pub id: TaskId,
     /// The process it belongs to.
     pub pid: i32,
-    /// Its name, at most 15 bytes.
+    /// Its name, at most 15 bytes, printable.
     pub comm: String,
     pub policy: SchedulingPolicy,
     /// 0 for an ordinary task, 1 to 99 for `SCHED_FIFO` and `SCHED_RR`, 100 for `SCHED_DEADLINE`.
@@ -124,7 +125,7 @@ impl Task {
         Some(Self {
             id: TaskId { tid: stat.id, start_ticks: stat.number(22)? },
             pid,
-            comm: stat.name.to_owned(),
+            comm: printable(stat.name),
             policy,
             priority,
             parent: stat.number(4)?,

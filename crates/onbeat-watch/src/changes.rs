@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use onbeat_host::foreign::printable;
+use onbeat_host::process::text;
+
 use crate::process::{self, Policy, ThreadFacts};
-use crate::words::clean;
 
 /// What a thread is and where it belongs, at an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ impl Seen {
         Some(Self {
             stack_at: process::stack_at(tid),
             program: program.map(|file| file.display().to_string()).unwrap_or_default(),
-            cgroup: fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap_or_default(),
+            cgroup: text(tid, "cgroup").unwrap_or_default(),
             name: facts.name,
             policy: facts.policy,
             cpus: facts.cpus,
@@ -40,8 +42,8 @@ impl Seen {
             if before != after && !before.is_empty() && !after.is_empty() {
                 found.push(format!(
                     "{what} was changed from {} to {}",
-                    clean(before),
-                    clean(after)
+                    printable(before),
+                    printable(after)
                 ));
             }
         };
@@ -54,8 +56,8 @@ impl Seen {
         if self.program != now.program && is_known {
             found.push(format!(
                 "it became another program (exec), {} instead of {}: cycles from then on are that program's",
-                clean(&now.program),
-                clean(&self.program)
+                printable(&now.program),
+                printable(&self.program)
             ));
         } else if was_loaded {
             found.push(
@@ -91,7 +93,7 @@ pub(crate) struct ThreadChanges {
 impl ThreadChanges {
     pub(crate) fn new(thread: &ThreadFacts) -> Self {
         let tid = thread.id.tid;
-        Self { tid, name: clean(&thread.name), policy: thread.policy, seen: Seen::read(tid) }
+        Self { tid, name: thread.name.clone(), policy: thread.policy, seen: Seen::read(tid) }
     }
 
     /// Its policy at the last look.

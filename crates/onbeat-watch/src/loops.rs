@@ -9,7 +9,7 @@ use crate::measure::WatchedLoop;
 use crate::pool::{Pool, pools};
 use crate::process;
 use crate::survey::Survey;
-use crate::words::{clean, several_periods};
+use crate::words::several_periods;
 
 /// A process has no such loop.
 #[derive(Debug, thiserror::Error)]
@@ -151,7 +151,7 @@ fn by_name<'s>(
         [one] => Ok(one),
         [] => {
             let mut names: Vec<String> =
-                survey.threads.iter().map(|thread| clean(&thread.facts.name)).collect();
+                survey.threads.iter().map(|thread| thread.facts.name.clone()).collect();
             names.sort();
             names.dedup();
             names.truncate(MOST_NAMES);
@@ -178,7 +178,7 @@ fn by_name<'s>(
 }
 
 fn no_series(survey: &Survey, thread: &SeenThread) -> ChoiceError {
-    let name = format!("{} [{}]", clean(&thread.facts.name), thread.facts.tid());
+    let name = format!("{} [{}]", thread.facts.name, thread.facts.tid());
     let seconds = survey.looked_ns as f64 / 1e9;
     let what = match thread.nature(survey.looked_ns) {
         ThreadNature::Spins => format!("{name} spins and never waits in the kernel"),
@@ -204,7 +204,7 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
     let what = match &several {
         Some((thread, words)) => {
             let words = words.split_once(". ").map_or(words.as_str(), |(first, _)| first);
-            format!("{} [{}] {words}", clean(&thread.facts.name), thread.facts.tid())
+            format!("{} [{}] {words}", thread.facts.name, thread.facts.tid())
         }
         None => format!("{process} has no periodic thread: none was seen in {seconds:.1} s"),
     };

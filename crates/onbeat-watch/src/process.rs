@@ -124,7 +124,7 @@ impl ThreadCounters {
     /// Reads the counters of a thread; `None` when it has ended.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
-        let read = |file: &str| text(format!("/proc/{tid}/{file}")).ok();
+        let read = |file: &str| text(tid, file).ok();
         let status = read("status")?;
         let of_status = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -177,15 +177,14 @@ pub fn thread(tid: i32) -> Option<ThreadFacts> {
 
 /// Where the stack of a process begins, 0 if it may not be known: `startstack` of proc_pid_stat(5).
 pub(crate) fn stack_at(tid: i32) -> u64 {
-    let stat = text(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let stat = text(tid, "stat").unwrap_or_default();
     StatLine::parse(&stat).and_then(|stat| stat.number(28)).unwrap_or(0)
 }
 
 fn facts(task: &Task) -> Option<ThreadFacts> {
     let tid = task.id.tid;
-    let read = |file: &str| text(format!("/proc/{tid}/{file}")).ok();
-    let stat = read("stat")?;
-    let status = read("status")?;
+    let stat = text(tid, "stat").ok()?;
+    let status = text(tid, "status").ok()?;
     let stat = StatLine::parse(&stat)?;
     let priority = stat.number(40).unwrap_or(0);
     let policy = match stat.field(41) {
@@ -209,7 +208,7 @@ fn facts(task: &Task) -> Option<ThreadFacts> {
 /// Whether a thread is stopped, by a signal or by a debugger.
 #[must_use]
 pub fn is_stopped(tid: i32) -> bool {
-    let stat = text(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let stat = text(tid, "stat").unwrap_or_default();
     matches!(StatLine::parse(&stat).and_then(|stat| stat.field(3)), Some("T" | "t"))
 }
 
@@ -225,7 +224,7 @@ pub struct Waiting {
 /// Returns the system call in which a thread waits; `None` while it runs, or without rights.
 #[must_use]
 pub fn waiting(tid: u32) -> Option<Waiting> {
-    let line = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
+    let line = text(tid, "syscall").ok()?;
     let words = waiting_words(&line)?;
     let mut numbers = line.split_whitespace();
     let number = numbers.next()?.parse().ok()?;

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use onbeat::host::cpu_list;
+use onbeat_host::foreign::printable;
+use onbeat_host::process::text;
 use onbeat_tune::LiveHost;
 use onbeat_tune::tasks;
 
@@ -35,15 +37,13 @@ impl Standing {
     #[must_use]
     pub fn read(thread: &ThreadFacts) -> Self {
         let tid = thread.tid();
-        let text = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}"));
-        let status = text("status").unwrap_or_default();
-        let limits = text("limits").unwrap_or_default();
-        let cgroup = text("cgroup").unwrap_or_default();
+        let read = |file: &str| text(tid, file).unwrap_or_default();
+        let (status, limits, cgroup) = (read("status"), read("limits"), read("cgroup"));
         let output = fs::read_link(format!("/proc/{tid}/fd/1")).ok();
         Self {
             without_budget: without_budget(Path::new("/sys/fs/cgroup"), &cgroup),
             interrupts_above: interrupts_above(thread),
-            output: output.map(|target| target.display().to_string()),
+            output: output.map(|target| printable(&target.to_string_lossy())),
             ..Self::from_text(&status, &limits)
         }
     }

@@ -127,7 +127,7 @@ fn program_file(pid: i32) -> Option<PathBuf> {
 
 /// The files that a process has mapped for execution, by the paths of its own root directory.
 fn executed_files(pid: i32) -> Vec<PathBuf> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = onbeat_host::process::text(pid, "maps").unwrap_or_default();
     let mut files = Vec::new();
     for line in maps.lines() {
         let Some(at) = line.find('/') else { continue };

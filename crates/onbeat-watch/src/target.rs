@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use onbeat_host::foreign::printable;
+
 use crate::process;
-use crate::words::clean;
 
 /// No process, or not exactly one, is meant.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +62,7 @@ pub fn resolve(target: &str) -> Result<i32, TargetError> {
             } else {
                 "to start a program, write it after --; names of threads are for --thread"
             };
-            Err(TargetError::NoSuchName { name: clean(target), hint })
+            Err(TargetError::NoSuchName { name: printable(target), hint })
         }
         several => {
             let mut lines: Vec<String> = several
@@ -74,7 +75,7 @@ pub fn resolve(target: &str) -> Result<i32, TargetError> {
             }
             let list = lines.join("\n");
             let count = several.len();
-            Err(TargetError::Ambiguous { name: clean(target), count, list })
+            Err(TargetError::Ambiguous { name: printable(target), count, list })
         }
     }
 }
@@ -87,9 +88,9 @@ pub fn has_ended(pid: i32) -> bool {
 
 fn short(command: &str) -> String {
     const MOST: usize = 64;
-    let clean = clean(command);
-    match clean.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}…", &clean[..at]),
-        None => clean,
+    let printable = printable(command);
+    match printable.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &printable[..at]),
+        None => printable,
     }
 }

@@ -9,7 +9,7 @@ use crate::pool::{Pool, pools};
 use crate::process::{ThreadCounters, ThreadFacts};
 use crate::survey::Survey;
 use crate::waits::Source;
-use crate::words::{class_words, clean, pool_name, process_words, source_words};
+use crate::words::{class_words, pool_name, process_words, source_words};
 
 /// Rows of the table; threads that did nothing are summed up.
 const MOST_ROWS: usize = 24;
@@ -110,7 +110,7 @@ fn rows(thread: &SeenThread, looked_ns: u64, chosen: Option<u32>, letters: Lette
     let head = |first: bool| -> [Entry; 3] {
         if first {
             [
-                format!("{sign}{} [{}]", clean(&facts.name), facts.tid()).into(),
+                format!("{sign}{} [{}]", facts.name, facts.tid()).into(),
                 facts.policy.words().into(),
                 facts.cpus.clone().into(),
             ]
@@ -169,7 +169,7 @@ pub fn counted(
 ) -> Table {
     let rows = counted.iter().map(|(facts, since)| {
         let entries: [Entry; 7] = [
-            format!("{} [{}]", clean(&facts.name), facts.tid()).into(),
+            format!("{} [{}]", facts.name, facts.tid()).into(),
             facts.policy.words().into(),
             facts.cpus.clone().into(),
             format!("{:.1}", since.waits as f64 / seconds).into(),

@@ -16,13 +16,7 @@ use crate::waits::Source;
 #[must_use]
 pub fn process_words(pid: i32) -> String {
     let name = process::thread(pid).map_or_else(|| "process".to_owned(), |thread| thread.name);
-    format!("{} [{pid}]", clean(&name))
-}
-
-/// A name may contain anything.
-#[must_use]
-pub fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    format!("{name} [{pid}]")
 }
 
 /// Returns how a series waits, in a few words.
@@ -45,7 +39,7 @@ pub fn source_words(source: Source) -> &'static str {
 
 /// `pool-1-thread-* [2 threads]`.
 pub(crate) fn pool_name(pool: &Pool<'_>) -> String {
-    format!("{}* [{} threads]", clean(pool.stem), pool.threads.len())
+    format!("{}* [{} threads]", pool.stem, pool.threads.len())
 }
 
 /// Returns a class, with the waits of a cycle where it has several.
@@ -60,7 +54,7 @@ pub(crate) fn class_words(class: &Class) -> String {
 #[must_use]
 pub fn remarks(survey: &Survey, letters: Letters) -> Vec<String> {
     let of = |thread: &SeenThread| {
-        let name = format!("{} [{}]", clean(&thread.facts.name), thread.facts.tid());
+        let name = format!("{} [{}]", thread.facts.name, thread.facts.tid());
         if let Some(words) = several_periods(thread, survey.looked_ns, letters) {
             return Some(format!("{name} {words}"));
         }
@@ -145,7 +139,7 @@ pub fn choice_words(watched: &WatchedLoop, letters: Letters) -> String {
     };
     format!(
         "Measuring {} [{}]{others}, {}: {class}; {by}.",
-        clean(&facts.name),
+        facts.name,
         facts.tid(),
         facts.policy.words()
     )

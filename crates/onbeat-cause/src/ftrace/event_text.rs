@@ -39,7 +39,7 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
             write!(text, "sched_migrate_task: {thread} orig_cpu={from_cpu} dest_cpu={to_cpu}")
         }
         IrqEntry { irq, name } => {
-            write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name))
+            write!(text, "irq_handler_entry: irq={irq} name={name}")
         }
         IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
         VectorEntry(vector) => write!(text, "{}_entry: vector={}", vector.name(), vector.number()),
@@ -72,7 +72,6 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
         SyscallEnter { number } => write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)"),
         SyscallExit { number, result } => write!(text, "sys_exit: NR {number} = {result}"),
         SignalGenerate { signal, target, name } => {
-            let name = shown(&name);
             write!(
                 text,
                 "signal_generate: sig={signal} errno=0 code=0 comm={name} pid={target} grp=0 res=0"
@@ -100,7 +99,7 @@ struct ThreadFields<'t>(&'static str, &'t Thread);
 impl fmt::Display for ThreadFields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(prefix, Thread { tid, prio, name }) = self;
-        write!(f, "{prefix}comm={} {prefix}pid={tid} {prefix}prio={prio}", shown(name))
+        write!(f, "{prefix}comm={name} {prefix}pid={tid} {prefix}prio={prio}")
     }
 }
 
@@ -115,11 +114,6 @@ impl fmt::Display for SoftirqFields {
 /// Appends the start or the end of a work item: its address, and the name of its function.
 fn write_work(text: &mut String, edge: &str, work: u64, function: &str) -> fmt::Result {
     write!(text, "workqueue_execute_{edge}: work struct {work:016x}: function {function}")
-}
-
-/// Returns the name with control characters replaced, so that it stays on one line.
-pub(crate) fn shown(name: &Label) -> String {
-    name.text().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Reads an event from its name and its fields; `None` if it is unknown or incomplete.

@@ -8,9 +8,10 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
+use onbeat_host::peer::Peer;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::{CarrierError, socket_option};
+use super::CarrierError;
 
 /// Role in which a process uses an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,13 +100,8 @@ pub(super) fn user(role: Role, index: u32) -> Option<User> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(socket_name(role, index).as_bytes()).ok()?)
         .ok()?;
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    // Stays 0 for a process outside this PID namespace.
-    let _ = socket_option::get(&socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut peer);
-    let pid = peer.pid.cast_unsigned();
-    let comm = onbeat_host::process::text(format!("/proc/{pid}/comm")).unwrap_or_default();
-
-    Some(User { pid, process: comm.trim().to_owned() })
+    let pid = Peer::of(&socket).map_or(0, |peer| peer.pid);
+    Some(User { pid, process: onbeat_host::process::name(pid) })
 }
 
 #[cfg(test)]

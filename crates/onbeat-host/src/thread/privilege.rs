@@ -95,7 +95,7 @@ pub(super) fn to_grant() -> String {
             .to_owned();
     }
     let wanted = [(CapabilitySet::SYS_NICE, "SYS_NICE"), (CapabilitySet::IPC_LOCK, "IPC_LOCK")];
-    let status = crate::process::text("/proc/self/status").unwrap_or_default();
+    let status = crate::process::text("self", "status").unwrap_or_default();
     let is_barred = status
         .lines()
         .any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|flag| flag.trim() == "1"));

@@ -239,7 +239,7 @@ pub fn may_run_on(cpu: u32) -> bool {
 }
 
 fn allowed_cpus() -> String {
-    let status = crate::process::text("/proc/self/status").unwrap_or_default();
+    let status = crate::process::text("self", "status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.map_or_else(|| "unknown".to_owned(), |list| list.trim().to_owned())
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::net::sockopt::socket_peercred;
+use onbeat_host::peer::Peer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -47,9 +47,12 @@ impl QemuSocket {
     pub fn ask(path: &Path) -> Result<Self, VmError> {
         let failed = |error: &dyn fmt::Display| control(&format!("{}: {error}", path.display()));
         let stream = UnixStream::connect(path).map_err(|error| failed(&error))?;
-        let owner = socket_peercred(&stream).map_err(|error| failed(&error))?;
+        let owner = Peer::of(&stream).map_err(|error| failed(&error))?;
+        if owner.pid == 0 {
+            return Err(failed(&"QEMU runs in another PID namespace; run onbeat on its host"));
+        }
         let mut socket = MonitorSocket::negotiate(stream)?;
-        Ok(Self { pid: owner.pid.as_raw_nonzero().get(), vcpus: socket.cpu_threads()? })
+        Ok(Self { pid: owner.pid.cast_signed(), vcpus: socket.cpu_threads()? })
     }
 }
 

@@ -154,13 +154,13 @@ fn card_threads(cpu: u32) -> Vec<CardThread> {
 }
 
 fn card_thread(tid: u32, cpu: u32) -> Option<CardThread> {
-    let name = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
-    let (_, interface) = name.trim().strip_prefix("irq/")?.split_once('-')?;
+    let name = process::name(tid);
+    let (_, interface) = name.strip_prefix("irq/")?.split_once('-')?;
     if !Path::new("/sys/class/net").join(interface).exists() {
         return None;
     }
 
-    let stat = process::text(format!("/proc/{tid}/stat")).ok()?;
+    let stat = process::text(tid, "stat").ok()?;
     let stat = StatLine::parse(&stat)?;
     let (last_cpu, priority): (u32, _) = (stat.number(39)?, stat.number(40)?);
     let allowed = sched_getaffinity(Pid::from_raw(tid.cast_signed())).ok()?;
@@ -199,6 +199,6 @@ fn frame_to(interface: &str) -> Option<Vec<u8>> {
 
 /// Returns the time for which a thread has run (`/proc/PID/schedstat`), in nanoseconds.
 fn run_time_ns(tid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+    let text = process::text(tid, "schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }

@@ -1,6 +1,7 @@
 //! One frame: the verdict so far, the cells, the distribution of the worst one, the latest causes.
 
 use onbeat::record::{RunFile, Series, SpikeNote};
+use onbeat_host::foreign::printable;
 use onbeat_report::table::{Column, Row, Table};
 use onbeat_report::units::{Letters, count, spoken, time_ns};
 use onbeat_report::{CellSummary, JudgedRun, Statistics, Summary, closing};
@@ -58,8 +59,7 @@ pub(super) fn frame(judged: &JudgedRun, size: FrameSize, letters: Letters) -> Ve
 }
 
 fn title(summary: &Summary) -> String {
-    let command: String =
-        summary.command.join(" ").chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let command = printable(&summary.command.join(" "));
     format!("{}   {command}", spoken(summary.elapsed_s))
 }
 
@@ -192,7 +192,7 @@ fn latest(runs: &[RunFile]) -> Vec<&SpikeNote> {
 fn spike_line(spike: &SpikeNote, letters: Letters) -> String {
     let cause = spike.causes.iter().max_by_key(|cause| cause.ns);
     let words = cause.map_or_else(|| "no cause recorded".to_owned(), onbeat::cause::Cause::words);
-    let words: String = words.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let words = printable(&words);
     format!(
         "{:>9.3} s  latency {:>9}  execution {:>9}  {words}",
         spike.t,

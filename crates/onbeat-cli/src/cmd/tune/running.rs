@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use onbeat::record::TaskNote;
-use onbeat_host::foreign;
+use onbeat_host::foreign::{self, printable};
 use onbeat_report::JudgedRun;
 use onbeat_tune::CpuList;
 use onbeat_tune::plan::CpuChoice;
@@ -15,7 +15,7 @@ use onbeat_watch::process::{self, ThreadFacts};
 use onbeat_watch::sockets::bound_interfaces;
 use onbeat_watch::survey::{LOOK_NS, Survey, survey_again};
 use onbeat_watch::target::{TargetError, resolve};
-use onbeat_watch::words::{choice_words, clean, process_words};
+use onbeat_watch::words::{choice_words, process_words};
 
 use super::options::{CheckedLoopOptions, TaskWord};
 use crate::cmd::failure::tune::TuneFailure;
@@ -84,7 +84,7 @@ fn of_run(path: &Path) -> Result<Found, Failure> {
         return Err(TuneFailure::RunWithoutTask { run: path.to_owned() }.into());
     };
     let Some(thread) = still_runs(&task) else {
-        let (tid, name, run) = (task.tid, clean(&task.name), path.to_owned());
+        let (tid, name, run) = (task.tid, printable(&task.name), path.to_owned());
         return Err(TuneFailure::TaskOfRunEnded { tid, name, run }.into());
     };
     let known = timing.map_or(Known::Nothing, |timing| Known::Period(timing.period_ns));
@@ -164,7 +164,7 @@ impl Found {
         let thread = &self.thread;
         let name = format!(
             "{} [{}], {}, CPUs {}",
-            clean(&thread.name),
+            thread.name,
             thread.tid(),
             thread.policy.words(),
             thread.cpus

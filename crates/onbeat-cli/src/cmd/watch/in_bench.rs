@@ -20,7 +20,7 @@ use onbeat_watch::loops::chosen;
 use onbeat_watch::measure::{Onto, Stretch, Watched, WatchedLoop, measure_stretch};
 use onbeat_watch::process;
 use onbeat_watch::survey::{LOOK_NS, survey_again};
-use onbeat_watch::words::{choice_words, clean, process_words};
+use onbeat_watch::words::{choice_words, process_words};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -215,7 +215,7 @@ impl WatchedCell<'_> {
     /// Sets priority and CPU of the loop's thread. Both end with the program, after the block.
     fn tune(&self, found: &mut WatchedLoop) -> Result<(), Failure> {
         let tid = found.thread.id.tid;
-        let thread = format!("{} [{tid}]", clean(&found.thread.name));
+        let thread = format!("{} [{tid}]", found.thread.name);
         let not_set = |what| {
             let thread = thread.clone();
             move |source| WatchFailure::NotSet { thread, what, source }

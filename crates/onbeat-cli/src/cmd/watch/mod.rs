@@ -107,7 +107,7 @@ fn watch(
     progress.finish();
     let seen = seen?;
     let name = seen.threads.first().map_or("process", |thread| &thread.facts.name);
-    let process = format!("{} [{pid}]", words::clean(name));
+    let process = format!("{name} [{pid}]");
     if target::has_ended(pid) {
         let seconds = seen.looked_ns as f64 / 1e9;
         return Err(WatchFailure::EndedEarly { process, seconds }.into());

@@ -6,15 +6,20 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Who connected, or who listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Peer {
+pub struct Peer {
     /// 0 for a process of another PID namespace.
-    pub(super) pid: u32,
-    pub(super) uid: u32,
+    // So not as rustix has it, whose numbers of processes cannot be 0.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
 }
 
 impl Peer {
     /// Asks the kernel (`SO_PEERCRED`).
-    pub(super) fn of(socket: impl AsFd) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = size_of::<libc::ucred>() as libc::socklen_t;
         // SAFETY: the kernel writes at most `length` bytes to `found`, plain numbers of any value.
@@ -34,15 +39,10 @@ impl Peer {
     }
 
     /// Returns whether it is this process's user, or root.
-    pub(super) fn is_own_or_root(self) -> bool {
+    #[must_use]
+    pub fn is_own_or_root(self) -> bool {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
     }
-}
-
-/// Returns the name of a process; empty if it is unknown.
-pub(super) fn name_of(pid: u32) -> String {
-    onbeat_host::process::text(format!("/proc/{pid}/comm"))
-        .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let peer = Peer::of(&one).unwrap();
         assert_eq!(peer.pid, std::process::id());
-        assert!(peer.is_own_or_root() && !name_of(peer.pid).is_empty());
+        assert!(peer.is_own_or_root());
         assert!(!Peer { uid: 4_000_000, ..peer }.is_own_or_root());
     }
 }
