@@ -147,9 +147,8 @@ impl XdpSocket {
             set(&self.socket, libc::SOL_SOCKET, option, &value).map_err(failed)?;
         }
 
-        let mut queue: libc::c_int = 0;
-        get(&self.socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, &mut queue)
-            .map_err(failed)?;
+        let queue: libc::c_int =
+            get(&self.socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).map_err(failed)?;
         self.is_polling = queue != 0;
         if self.is_polling { Ok(()) } else { Err(XdpError::NoQueueToPoll) }
     }
@@ -273,15 +272,11 @@ fn register(socket: &OwnedFd, memory: &FrameMemory) -> io::Result<()> {
 }
 
 fn ring_places(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: all fields are numbers, for which zero is valid.
-    let mut places: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    get(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut places)?;
-    Ok(places)
+    get(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
 }
 
 fn options(socket: &OwnedFd) -> u32 {
-    let mut options = 0_u32;
-    get(socket, libc::SOL_XDP, libc::XDP_OPTIONS, &mut options).map_or(0, |()| options)
+    get(socket, libc::SOL_XDP, libc::XDP_OPTIONS).unwrap_or(0)
 }
 
 fn bind(socket: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<()> {
