@@ -25,7 +25,7 @@ pub struct SpikeFacts {
     pub relative: bool,
     /// When the loop began to wait, if known: what ran of it later is its wake-up. `None` also where
     /// it did not sleep.
-    #[serde(skip)]
+    #[serde(default, with = "maybe_in_ns", skip_serializing_if = "Option::is_none")]
     pub entered_sleep: Option<Instant>,
     /// `s_k`, the first instant after the wait.
     #[serde(with = "in_ns")]
@@ -46,12 +46,12 @@ pub struct SpikeFacts {
     /// Of a program that is watched: the call in which it waits for its next release. Its own loop
     /// says when it sleeps; of a program that does not, a sleep that looks like one in its work may
     /// be the one between two cycles.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_in: Option<WaitingCall>,
 }
 
 /// The system call in which a thread waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitingCall {
     pub number: i64,
     /// Its first argument: a clock, a descriptor, an address.
@@ -182,6 +182,25 @@ pub mod in_ns {
 
     pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Instant, D::Error> {
         u64::deserialize(from).map(Instant::from_ns)
+    }
+}
+
+/// [`in_ns`] of what may not be known.
+mod maybe_in_ns {
+    use onbeat_rt::Instant;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        instant: &Option<Instant>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        instant.map(Instant::as_ns).serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<Option<Instant>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Instant::from_ns))
     }
 }
 

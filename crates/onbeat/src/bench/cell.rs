@@ -337,3 +337,25 @@ impl CellProcess {
         CellError::Gone { cell: self.name.clone(), status }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onbeat_cause::WaitingCall;
+    use onbeat_rt::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_bench_explains_by_all_that_the_cell_knows_of_a_spike() {
+        let facts = SpikeFacts {
+            tid: 7,
+            entered_sleep: Some(Instant::from_ns(5)),
+            waits_in: Some(WaitingCall { number: 230, first: u64::MAX }),
+            ..SpikeFacts::default()
+        };
+        for facts in [facts, SpikeFacts::default()] {
+            let sent = serde_json::to_string(&CellReply::Late(facts)).unwrap();
+            assert_eq!(serde_json::from_str::<CellReply>(&sent).unwrap(), CellReply::Late(facts));
+        }
+    }
+}
