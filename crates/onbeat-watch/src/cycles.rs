@@ -306,7 +306,9 @@ impl CycleBuilder {
     fn hold(&mut self, next: &Wait) {
         let Some(mut open) = self.open.take() else { return };
         let is_call = next.source == Source::Call && next.slept_at.is_none();
-        if is_call || self.ends_itself && open.end.is_none() {
+        // It slept, and no event shows since when.
+        let is_unseen = next.began().is_none() && matches!(next.end, WaitEnd::Ran(_));
+        if is_call || (self.ends_itself || is_unseen) && open.end.is_none() {
             // Its end was not seen: how long it took is not known.
             open.start = None;
         }

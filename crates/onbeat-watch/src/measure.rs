@@ -380,7 +380,7 @@ struct FreshWaits {
 
 impl FreshWaits {
     fn take(&mut self, measuring: &Measuring<'_>, wait: &Wait, assembler: &WaitAssembler) {
-        if !measuring.takes(wait) || wait.went_on().is_some_and(|at| at < self.from) {
+        if !measuring.takes(wait) || wait.was_over_before(self.from) {
             return;
         }
         let WatchedLoop { thread, source, .. } = measuring.watched;

@@ -298,6 +298,50 @@ fn a_timer_that_expires_while_its_reader_works_is_late_and_the_jump_of_its_re_ar
 }
 
 #[test]
+fn a_timers_wait_of_which_an_event_is_missing_makes_up_neither_work_nor_lateness() {
+    let source = Source::Timer { kind: TimerKind::TimerFd, address: 0x10 };
+    for (missing, unknown) in [(What::Sleep, 19), (What::Run, 20)] {
+        let mut thread = Thread::default();
+        thread.arm(TimerKind::TimerFd, 0x10, MS, false);
+        for k in 1..=40 {
+            thread.event(What::Sleep);
+            thread.now = k * MS + 15 * US;
+            thread.event(What::Run);
+            thread.works(3 * US);
+            thread.arm(TimerKind::TimerFd, 0x10, (k + 1) * MS, false);
+            thread.works(80 * US);
+        }
+        // Of the wait for release 20.
+        let is_it = |event: &ThreadEvent| {
+            event.what == missing && event.at > Instant::from_ns(19 * MS + 50 * US)
+        };
+        let place = thread.events.iter().position(is_it);
+        thread.events.remove(place.unwrap());
+
+        let samples = thread.samples(source);
+        let releases = samples.iter().map(|sample| sample.release.as_ns() / MS);
+        assert!(releases.eq((1..40).filter(|k| *k != unknown)), "{missing:?}");
+        for sample in samples {
+            assert_eq!((sample.skipped, sample.flags), (0, Flags::default()));
+            let took = (sample.wakeup_latency_ns, sample.execution_time_ns);
+            assert_eq!(took, (15 * US, 83 * US), "{missing:?} {sample:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_that_began_before_the_run_and_has_no_end_is_none_of_its_own() {
+    let mut thread = Thread::default();
+    (1..=9).for_each(|k| thread.sleeps_until(k * MS, 10 * US));
+    let end = thread.events.iter().position(|event| event.at > Instant::from_ns(3 * MS));
+    thread.events.remove(end.unwrap());
+    let waits = thread.waits();
+    assert_eq!(waits[2].end, WaitEnd::NotSeen);
+    let before = |at| waits.iter().filter(|wait| wait.was_over_before(at)).count();
+    assert_eq!(before(Instant::from_ns(4 * MS)), 3);
+}
+
+#[test]
 fn a_timeout_that_something_else_ends_is_no_release() {
     let mut thread = Thread::default();
     for k in 1..=30_u64 {

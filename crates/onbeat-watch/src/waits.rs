@@ -110,6 +110,12 @@ impl Wait {
         }
     }
 
+    /// Whether it was over before an instant, as far as it was seen.
+    #[must_use]
+    pub fn was_over_before(&self, at: Instant) -> bool {
+        self.went_on().or(self.release).or_else(|| self.began()).is_some_and(|over| over < at)
+    }
+
     /// Returns the instant at which the thread went on, if it was seen.
     #[must_use]
     pub const fn went_on(&self) -> Option<Instant> {
@@ -301,7 +307,7 @@ impl Thread {
     fn take(&mut self, at: Instant, what: What, into: &mut Vec<Wait>) {
         match what {
             What::Arm { kind, address, relative, due, slack_ns, clock } => {
-                self.end_unseen(into);
+                self.end_unseen(at, into);
                 let source = match kind {
                     TimerKind::Sleep => Source::Sleep { relative, clock },
                     kind => Source::Timer { kind, address },
@@ -322,7 +328,7 @@ impl Thread {
             }
             What::Sleep => self.sleep(at, into),
             What::Preempted | What::Stopped => {
-                self.end_unseen(into);
+                self.end_unseen(at, into);
                 if what == What::Stopped {
                     // The kernel counts a stop among the waits.
                     self.sleeps += 1;
@@ -366,15 +372,36 @@ impl Thread {
     }
 
     /// A thread that acts without having been seen to run again.
-    fn end_unseen(&mut self, into: &mut Vec<Wait>) {
+    fn end_unseen(&mut self, at: Instant, into: &mut Vec<Wait>) {
         let State::Asleep(slept_at) = self.state else { return };
         self.state = State::Running;
+        self.woken = None;
         let end = WaitEnd::NotSeen;
-        into.push(match self.sleeper.take() {
+        let sleeper = self.sleeper.take();
+        if self.end_timers(at, Some(slept_at), (None, end), into) {
+            return;
+        }
+        into.push(match sleeper {
             Some(sleeper) => sleeper.wait(self.place(), Some(slept_at), end),
             None => self.of_event(slept_at, end),
         });
-        self.woken = None;
+    }
+
+    /// Ends the wait for each timer that outlives it and was due by then; returns whether there was
+    /// one.
+    fn end_timers(
+        &mut self,
+        by: Instant,
+        slept_at: Option<Instant>,
+        (waker, end): (Option<Waker>, WaitEnd),
+        into: &mut Vec<Wait>,
+    ) -> bool {
+        let (place, known) = (self.place(), into.len());
+        for timer in self.timers.iter_mut().filter(|timer| !timer.used && timer.due <= by) {
+            timer.used = true;
+            into.push(Wait { waker, ..timer.wait(place, slept_at, end) });
+        }
+        into.len() > known
     }
 
     /// A sleep that was set and not begun.
@@ -404,7 +431,7 @@ impl Thread {
     }
 
     fn sleep(&mut self, at: Instant, into: &mut Vec<Wait>) {
-        self.end_unseen(into);
+        self.end_unseen(at, into);
         self.sleeps += 1;
         self.remember(at);
         self.woken = None;
@@ -450,6 +477,7 @@ impl Thread {
                 if let Some(sleeper) = self.sleeper.take_if(is_over) {
                     into.push(sleeper.wait(self.place(), None, WaitEnd::Ran(at)));
                 }
+                self.end_timers(at, None, (None, WaitEnd::Ran(at)), into);
             }
         }
     }
@@ -464,17 +492,8 @@ impl Thread {
         let waker = woken.map(|(_, waker)| waker);
         let woken_at = woken.map_or(at, |(at, _)| at);
         let (place, end) = (self.place(), WaitEnd::Ran(at));
-        let mut is_timer = false;
-        for timer in &mut self.timers {
-            if !timer.used && timer.due <= woken_at {
-                timer.used = true;
-                is_timer = true;
-                into.push(Wait { waker, ..timer.wait(place, Some(slept_at), end) });
-            }
-        }
-
         let sleeper = self.sleeper.take();
-        if is_timer {
+        if self.end_timers(woken_at, Some(slept_at), (waker, end), into) {
             // A timeout that was set as well was cancelled.
             return;
         }
