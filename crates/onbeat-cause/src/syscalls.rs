@@ -44,6 +44,10 @@ const CALLS: &[(libc::c_long, &str)] = calls![
     SYS_prctl "prctl", SYS_prlimit64 "prlimit64", SYS_waitid "waitid", SYS_unshare "unshare", SYS_setns "setns",
     SYS_inotify_add_watch "inotify_add_watch", SYS_sendmmsg "sendmmsg", SYS_recvmmsg "recvmmsg",
     SYS_setsockopt "setsockopt", SYS_getsockopt "getsockopt", SYS_vmsplice "vmsplice", SYS_readahead "readahead",
+    SYS_rt_sigtimedwait "rt_sigtimedwait", SYS_rt_sigsuspend "rt_sigsuspend", SYS_epoll_pwait2 "epoll_pwait2",
+    SYS_mq_timedsend "mq_timedsend", SYS_mq_timedreceive "mq_timedreceive", SYS_semtimedop "semtimedop",
+    SYS_futex_waitv "futex_waitv", SYS_restart_syscall "restart_syscall", SYS_timerfd_create "timerfd_create",
+    SYS_timer_create "timer_create", SYS_timer_settime "timer_settime", SYS_setitimer "setitimer",
     SYS_fadvise64 "fadvise64", SYS_preadv "preadv", SYS_pwritev "pwritev", SYS_ptrace "ptrace", SYS_reboot "reboot",
 ];
 
@@ -55,7 +59,7 @@ const OLDER: &[(libc::c_long, &str)] = calls![
     SYS_rmdir "rmdir", SYS_creat "creat", SYS_link "link", SYS_unlink "unlink", SYS_symlink "symlink",
     SYS_readlink "readlink", SYS_chmod "chmod", SYS_chown "chown", SYS_getdents "getdents", SYS_utime "utime",
     SYS_epoll_wait "epoll_wait", SYS_epoll_create "epoll_create", SYS_eventfd "eventfd", SYS_accept "accept",
-    SYS_arch_prctl "arch_prctl",
+    SYS_arch_prctl "arch_prctl", SYS_pause "pause",
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[(libc::c_long, &str)] = &[];
@@ -68,6 +72,7 @@ mod tests {
     fn calls_are_known_by_their_number() {
         assert_eq!(name(libc::SYS_write), Some("write"));
         assert_eq!(name(libc::SYS_clock_nanosleep), Some("clock_nanosleep"));
+        assert_eq!(name(libc::SYS_rt_sigtimedwait), Some("rt_sigtimedwait"));
         assert_eq!(name(-1), None);
     }
 }

@@ -183,8 +183,8 @@ impl Judge<'_> {
     }
 
     /// Whether a sleep may be the wait of a watched program for its next release: it is in the same
-    /// call, and the loop was not seen to set a timer for it. Wake-ups may have no event, and then a
-    /// cycle seems to go on until the next one.
+    /// call, and if that sets a timer, the loop was not seen to set one for it. Wake-ups may have no
+    /// event, and then a cycle seems to go on until the next one.
     pub(crate) fn may_be_between_cycles(
         &self,
         number: Option<i64>,
@@ -194,9 +194,12 @@ impl Judge<'_> {
         let first = call.map(|call| call.first);
         let is_same = |own: WaitingCall| number.is_none_or(|number| own.may_be(number, first));
         let is_same = self.facts.waits_in.is_some_and(is_same);
+        // Other calls wait for a timer that outlives them: the call that fetches it sets it.
+        let sets_timer = number
+            .is_none_or(|number| matches!(number, libc::SYS_nanosleep | libc::SYS_clock_nanosleep));
         let is_set = |event: &&TraceEvent| matches!(event.what, KernelEvent::TimerStart { .. });
         let set_at = span.from.minus_ns(super::ORDINARY_STEP_NS);
-        is_same && self.own_events(set_at, span.from).find(|event| is_set(event)).is_none()
+        is_same && !(sets_timer && self.own_events(set_at, span.from).any(is_set))
     }
 
     /// Returns the thread that woke the loop at the end of a span; `None` for an interrupt.

@@ -414,8 +414,7 @@ fn a_wait_for_a_reply_is_not_counted_as_work() {
 
 #[test]
 fn a_sleep_that_may_be_the_one_between_two_cycles_of_a_watched_loop_has_no_name() {
-    let own = WaitingCall { number: libc::SYS_clock_nanosleep, first: 1 };
-    let main = |call: i64, clock: u64, waker: u32, is_set: bool| {
+    let main = |own: WaitingCall, (call, clock): (i64, u64), waker: u32, is_set: bool| {
         let mut world = waits(call, waker);
         world.facts.waits_in = Some(own);
         let left_in = CallLeftIn { number: call, first: clock, ..CallLeftIn::default() };
@@ -427,11 +426,17 @@ fn a_sleep_that_may_be_the_one_between_two_cycles_of_a_watched_loop_has_no_name(
         main_of(&world.explained()).0
     };
     let interrupt = 0;
-    assert_eq!(main(own.number, 1, interrupt, false), Kind::Unexplained);
-    assert_eq!(main(own.number, 1, interrupt, true), Kind::OwnWait, "its own timer");
-    assert_eq!(main(own.number, 0, interrupt, false), Kind::OwnWait, "another clock");
-    assert_eq!(main(libc::SYS_ppoll, 1, interrupt, false), Kind::OwnWait, "another call");
-    assert_eq!(main(own.number, 1, 7, false), Kind::Unexplained, "no thread ends a sleep");
+    let sleep = libc::SYS_clock_nanosleep;
+    let own = WaitingCall { number: sleep, first: 1 };
+    assert_eq!(main(own, (sleep, 1), interrupt, false), Kind::Unexplained);
+    assert_eq!(main(own, (sleep, 1), interrupt, true), Kind::OwnWait, "its own timer");
+    assert_eq!(main(own, (sleep, 0), interrupt, false), Kind::OwnWait, "another clock");
+    assert_eq!(main(own, (libc::SYS_ppoll, 1), interrupt, false), Kind::OwnWait, "another call");
+    assert_eq!(main(own, (sleep, 1), 7, false), Kind::Unexplained, "no thread ends a sleep");
+    let signal = libc::SYS_rt_sigtimedwait;
+    let own = WaitingCall { number: signal, first: 1 };
+    let fetched = main(own, (signal, 1), interrupt, true);
+    assert_eq!(fetched, Kind::Unexplained, "the timer is set by the call that fetches it");
 }
 
 #[test]
