@@ -146,7 +146,7 @@ fn worst_spikes(run: &RunFile) -> Vec<SpikeNote> {
 }
 
 /// Whether the loop is that of another program, which events of the kernel show.
-fn is_of_program(run: &RunFile) -> bool {
+pub(super) fn is_of_program(run: &RunFile) -> bool {
     run.header.task.is_some() || run.header.grants.iter().any(|grant| grant.what == "program")
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::cell_figures::is_of_program;
 use super::statistics::Statistics;
 use super::units::{Letters, count, percent, time_ns};
 use onbeat_record::{RunFile, Second, Seconds, Series, Timing};
@@ -101,7 +102,10 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
     let Some(timing) = &run.header.timing else { return Vec::new() };
     let formatted = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
     let mut sentences = Vec::new();
-    sentences.extend(relative_sleep(timing, series));
+    // For how long a watched program asks to sleep is not in its run.
+    if !is_of_program(run) {
+        sentences.extend(relative_sleep(timing, series));
+    }
     if let (Some(interval), Some(response)) =
         (series.get(&Series::WriteInterval), series.get(&Series::ResponseTime))
     {

@@ -147,6 +147,7 @@ fn a_relative_sleep_is_told_to_drift_live() {
     let (printed, run) = watched(program, "relative");
     assert!(run.header.timing.as_ref().unwrap().wait_kind().is_relative(), "{printed}");
     assert_eq!(run.account().skipped, 0, "without a grid there is nothing to skip");
+    assert!(!printed.contains("A relative sleep of"), "its period is no sleep: {printed}");
 }
 
 #[test]
