@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::host_settings::{self, HostSetting, SettingError};
-use onbeat_host::thread::{Grant, Refusal, shell_line, this_program};
+use onbeat_host::thread::{Grant, Refusal, shell_line};
 use onbeat_tune::shield::{Free, refuse_second};
 use onbeat_tune::{
     CpuList, HostFiles, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode,
@@ -53,22 +53,24 @@ impl Shielding {
         let wanted = format!("CPU {cpus} for the loop alone");
         let Some(journal) = &mut self.journal else {
             let why = self.words.join("; ");
-            return Ok(Grant::refused("CPU shield", wanted, refusal(why)));
+            let refused = refusal(&why, "ONBEAT_STATE_DIR=DIRECTORY, which this user can write");
+            return Ok(Grant::refused("CPU shield", wanted, refused));
         };
         let free: Vec<Free> = pids.iter().map(|pid| Free::Process(pid.cast_signed())).collect();
 
         match Shield::prepare(&self.host, journal, cpus, &free) {
             Ok(shield) => self.shield = Some(shield),
-            Err(why @ (TuneError::NeedsRoot { .. } | TuneError::NoHousekeeping { .. })) => {
-                return Ok(Grant::refused("CPU shield", wanted, refusal(why.to_string())));
+            Err(why) => {
+                let remedy = match why {
+                    TuneError::NeedsRoot { .. } => "sudo onbeat ...",
+                    TuneError::NoHousekeeping { .. } => "a machine with at least two CPUs",
+                    TuneError::ShieldNotPermitted { .. } => {
+                        "docker run --cap-add=SYS_NICE ...    # or the same with podman"
+                    }
+                    _ => return Err(why),
+                };
+                return Ok(Grant::refused("CPU shield", wanted, refusal(&why.to_string(), remedy)));
             }
-            Err(why @ TuneError::ShieldNotPermitted { .. }) => {
-                let remedy =
-                    "docker run --cap-add=SYS_NICE ...    # or the same with podman".to_owned();
-                let refused = Refusal { remedy, ..refusal(why.to_string()) };
-                return Ok(Grant::refused("CPU shield", wanted, refused));
-            }
-            Err(why) => return Err(why),
         }
 
         self.set(true)?;
@@ -160,11 +162,9 @@ impl Shielding {
     }
 }
 
-fn refusal(why_not: String) -> Refusal {
+/// A reason that ends with the command that has the right has its remedy.
+fn refusal(why: &str, remedy: &str) -> Refusal {
     let costs = "other programs and interrupts run on the loop's CPU, and delay it by up to milliseconds under load";
-    Refusal {
-        why_not,
-        costs,
-        remedy: format!("sudo {} bench    # on a machine with at least two CPUs", this_program()),
-    }
+    let (why_not, remedy) = why.split_once(". Run: ").unwrap_or((why, remedy));
+    Refusal { why_not: why_not.to_owned(), costs, remedy: remedy.to_owned() }
 }
