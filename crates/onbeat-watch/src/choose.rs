@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use onbeat_rt::Instant;
 
 use crate::class::{Class, classify};
+use crate::event::TimerKind;
 use crate::process::{Policy, ThreadCounters, ThreadFacts};
 use crate::waits::{Source, Wait};
 
@@ -17,6 +18,8 @@ pub struct SeenSeries {
     pub releases: Vec<Instant>,
     /// Waits, those whose release was not seen among them.
     pub waits: u64,
+    /// Those in which it slept.
+    pub slept: u64,
     /// `None` for too few.
     pub class: Option<Class>,
     /// Median of what the program asked for, in nanoseconds, where the time counts from the call.
@@ -44,12 +47,23 @@ impl SeenSeries {
             source,
             releases: Vec::new(),
             waits: 0,
+            slept: 0,
             class: None,
             asked_ns: None,
             slack_ns: 0,
             timer: 0,
             worked_ns: 0,
         }
+    }
+
+    /// Whether its cycles have an end: the handler of a timer's signal returns, without an event, to
+    /// a thread that works on.
+    pub(crate) fn has_ends(&self) -> bool {
+        let by_signal = matches!(
+            self.source,
+            Source::Timer { kind: TimerKind::Posix | TimerKind::Interval, .. }
+        );
+        !by_signal || self.slept * 2 >= self.waits
     }
 
     /// Orders series, the most regular first, then the most frequent.
@@ -97,7 +111,7 @@ impl SeenThread {
         let busy = (cpu_ns + delayed_ns) as f64 / looked_ns.max(1) as f64;
         if self.flood.is_some() {
             ThreadNature::Floods
-        } else if self.best(looked_ns).is_some() {
+        } else if self.as_loop(looked_ns).is_some() {
             ThreadNature::Periodic
         } else if busy >= SPINS_FROM && waits <= 1 {
             ThreadNature::Spins
@@ -108,20 +122,30 @@ impl SeenThread {
         }
     }
 
+    /// Returns its most regular series that is a loop whose cycles have ends.
+    #[must_use]
+    pub fn as_loop(&self, looked_ns: u64) -> Option<&SeenSeries> {
+        self.periodic(looked_ns).filter(|series| series.has_ends()).min_by_key(|one| one.order())
+    }
+
     /// Returns its most regular series that may be a loop.
     #[must_use]
     pub fn best(&self, looked_ns: u64) -> Option<&SeenSeries> {
-        let may_be = self.series.iter().filter(|series| {
+        self.periodic(looked_ns).min_by_key(|series| series.order())
+    }
+
+    fn periodic(&self, looked_ns: u64) -> impl Iterator<Item = &SeenSeries> {
+        self.series.iter().filter(move |series| {
             series.class.as_ref().is_some_and(Class::is_periodic)
                 && rate(series.waits, looked_ns) >= LEAST_RATE
-        });
-        may_be.min_by_key(|series| series.order())
+        })
     }
 
     /// Returns its most frequent series with a class.
     #[must_use]
     pub fn most_frequent(&self) -> Option<&SeenSeries> {
-        self.series.iter().filter(|series| series.class.is_some()).max_by_key(|series| series.waits)
+        let is_known = |series: &&SeenSeries| series.class.is_some() && series.has_ends();
+        self.series.iter().filter(is_known).max_by_key(|series| series.waits)
     }
 }
 
@@ -161,6 +185,7 @@ impl SeriesCollection {
 
         let series = &mut self.series[place];
         series.waits += 1;
+        series.slept += u64::from(wait.slept_at.is_some());
         series.slack_ns = series.slack_ns.max(wait.slack_ns);
         series.timer = wait.timer;
         if let Some(release) = wait.release
@@ -213,7 +238,7 @@ pub(crate) fn likelihood(policy: Policy, order: (u8, Reverse<u64>)) -> impl Ord 
 #[must_use]
 pub fn choose(threads: &[SeenThread], looked_ns: u64) -> Option<(&SeenThread, &SeenSeries)> {
     let candidates = threads.iter().filter(|thread| thread.flood.is_none());
-    let candidates = candidates.filter_map(|thread| Some((thread, thread.best(looked_ns)?)));
+    let candidates = candidates.filter_map(|thread| Some((thread, thread.as_loop(looked_ns)?)));
     // Of equal ones the first.
     candidates.rev().max_by_key(|(thread, series)| likelihood(thread.facts.policy, series.order()))
 }
@@ -318,5 +343,14 @@ mod tests {
         assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Spins);
         spinning.counters.cpu_ns = 0;
         assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Sleeps);
+
+        // A handler of SIGALRM, which interrupts a thread that works on or one that pauses.
+        let mut handles = thread(1, Policy::Ordinary { nice: 0 }, 5_000_000, 0);
+        handles.series[0].source = Source::Timer { kind: TimerKind::Interval, address: 1 };
+        handles.counters = ThreadCounters { cpu_ns: 2 * SECOND, ..ThreadCounters::default() };
+        assert_eq!(handles.nature(2 * SECOND), ThreadNature::Spins);
+        assert_eq!(chosen(std::slice::from_ref(&handles)), None);
+        handles.series[0].slept = handles.series[0].waits;
+        assert_eq!(chosen(&[handles]), Some(1));
     }
 }

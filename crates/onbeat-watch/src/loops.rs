@@ -67,7 +67,7 @@ pub fn chosen(
                 return Ok(pool);
             }
             let thread = by_name(survey, process, name)?;
-            let series = thread.best(survey.looked_ns).or_else(|| thread.most_frequent());
+            let series = thread.as_loop(survey.looked_ns).or_else(|| thread.most_frequent());
             (thread, series.ok_or_else(|| no_series(survey, thread))?)
         }
         None => {
@@ -160,8 +160,10 @@ fn by_name<'s>(
         }
         several => {
             // Of threads of one name the periodic ones are meant.
-            let periodic: Vec<&&SeenThread> =
-                several.iter().filter(|thread| thread.best(survey.looked_ns).is_some()).collect();
+            let periodic: Vec<&&SeenThread> = several
+                .iter()
+                .filter(|thread| thread.as_loop(survey.looked_ns).is_some())
+                .collect();
             if let [one] = periodic.as_slice() {
                 return Ok(one);
             }
@@ -183,6 +185,9 @@ fn no_series(survey: &Survey, thread: &SeenThread) -> ChoiceError {
     let what = match thread.nature(survey.looked_ns) {
         ThreadNature::Spins => format!("{name} spins and never waits in the kernel"),
         ThreadNature::Floods => format!("{name} causes more events than can be recorded"),
+        _ if !thread.series.iter().all(SeenSeries::has_ends) => {
+            format!("{name} works on after its timer's signal: where a cycle ends is not seen")
+        }
         _ => format!("{name} waited fewer than 6 times in {seconds:.1} s"),
     };
     let instead =

@@ -135,6 +135,14 @@ fn watch(
         }
         say(Tone::Plain, "");
     }
+    if let Some(first) = chosen.first()
+        && interruptions.stop.load(Ordering::Relaxed)
+    {
+        // To begin a recording takes longer than a user waits for the end.
+        let thread = format!("{} [{}]", first.thread.name, first.thread.tid());
+        let why = "the measurement was interrupted";
+        return Err(WatchFailure::NoCycle { thread, seconds: 0.0, why }.into());
+    }
     match chosen.as_slice() {
         [one] => record(options, &mut collector, &seen, one, interruptions),
         several => {
