@@ -1,5 +1,6 @@
 //! Groups of options that several commands share, and the parsers of their values.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -103,6 +104,18 @@ pub enum LimitOn {
     Series(Series),
     /// Number of alarms of bus and robot allowed.
     Events(u64),
+}
+
+impl fmt::Display for LimitOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Main => f.write_str("main"),
+            Self::Series(Series::ObservedPeriod) => f.write_str("period"),
+            Self::Series(Series::ResponseTime) => f.write_str("response"),
+            Self::Series(_) => f.write_str("release"),
+            Self::Events(most) => write!(f, "events={most}"),
+        }
+    }
 }
 
 fn limit_on(text: &str) -> Result<LimitOn, String> {
@@ -239,6 +252,9 @@ mod tests {
                 && percent("0").is_err()
                 && percent("101").is_err()
         );
+        for on in ["main", "release", "period", "response", "events=3"] {
+            assert_eq!(limit_on(on).map(|on| on.to_string()), Ok(on.to_owned()));
+        }
         assert_eq!((percent("99.99"), percent("1")), (Ok(99.99), Ok(1.0)));
         for (share, meant) in [("0.9999", "99.99?"), ("0.999", "99.9?"), ("0.5", "50?")] {
             assert!(percent(share).is_err_and(|why| why.ends_with(meant)), "{share}");

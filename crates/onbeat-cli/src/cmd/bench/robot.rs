@@ -6,6 +6,7 @@ use std::path::Path;
 use onbeat::bench::cell_start::{BusCell, CellTask, RoundTripCell};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
+use onbeat::record::Series;
 use onbeat::thread::Grant;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_net::rtt;
@@ -16,7 +17,8 @@ use onbeat_robot::session::{AssemblyError, HUMANOID, RobotFile, RobotFileError, 
 use crate::cmd::Failure;
 use crate::cmd::bench::options::{BenchOptions, BusExchange, With};
 use crate::cmd::failure::robot::RobotFailure;
-use crate::cmd::looping::{WITHOUT_TUNING, setting};
+use crate::cmd::looping::{WITHOUT_TUNING, limit, most_alarms, setting};
+use crate::options::{LimitOn, LimitOptions};
 
 /// Real-time priority and period of `onbeat robot run` by default.
 const PRIORITY: u32 = 90;
@@ -65,16 +67,30 @@ pub(in crate::cmd) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Fa
     };
 
     let (period, work) = (options.looping.period, options.looping.work);
-    let limit_ns = options.limit.limit.filter(|_| options.with == Some(With::Bus));
     words.extend(typed([
         ("period", (period != PERIOD_NS).then(|| us(period))),
         ("work", (work > 0).then(|| us(work))),
         ("priority", (options.priority != PRIORITY).then(|| options.priority.to_string())),
         ("cpu", options.cpu.map(|cpu| cpu.to_string())),
-        ("limit", limit_ns.map(us)),
-        ("at", limit_ns.map(|_| options.limit.at.to_string())),
     ]));
+    let is_robot = words.get(1).is_some_and(|word| word == "robot");
+    words.extend(limit_words(&options.limit, is_robot));
     Ok(words)
+}
+
+/// The limit of a bench, for the command. By itself it is on release latency, as a robot's is; other
+/// commands limit what they measure.
+fn limit_words(options: &LimitOptions, is_robot: bool) -> Vec<String> {
+    let limited = limit(options, Series::ReleaseLatency);
+    let series = limited.map(|limit| limit.on);
+    let series = series.filter(|on| !is_robot || *on != Series::ReleaseLatency);
+    let words = typed([
+        ("limit", limited.map(|limit| us(limit.limit_ns))),
+        ("at", limited.map(|limit| limit.at.to_string())),
+        ("limit-on", series.map(|on| LimitOn::Series(on).to_string())),
+        ("limit-on", most_alarms(options).map(|most| LimitOn::Events(most).to_string())),
+    ]);
+    words.collect()
 }
 
 /// Refuses files and trajectories that no cell could use; returns the command that runs this robot,
@@ -187,4 +203,34 @@ fn has_drive(cell: &BusCell) -> Result<bool, Failure> {
     let layout =
         Layout::from_description(&onbeat_segment::Description::from_file(Path::new(&cell.file))?)?;
     Ok(layout.devices.iter().any(|device| device.kind == DeviceKind::Drive))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        options: BenchOptions,
+    }
+
+    #[test]
+    fn the_command_of_the_last_line_limits_what_the_bench_limited() {
+        let all = [
+            ("rtt", "", "measure rtt", " --limit-on release"),
+            ("chain", " --limit-on response", "measure chain --with bus", " --limit-on response"),
+            ("bus", "", "robot run humanoid", ""),
+            ("bus", " --limit-on events=2", "robot run humanoid", " --limit-on events=2"),
+        ];
+        for (with, typed, command, on) in all {
+            let typed = format!("bench --with {with} --limit 300us --at 99{typed}");
+            let options = Typed::parse_from(typed.split(' ')).options;
+            let words = admitted(&options).unwrap_or_default().join(" ");
+            let limit = "--limit 300us --at 99";
+            assert_eq!(words, format!("onbeat {command} --priority 98 {limit}{on}"));
+        }
+    }
 }
