@@ -10,6 +10,16 @@ impl CauseKind {
     pub const fn is_of_the_runtime(self) -> bool {
         matches!(self, Self::RtThrottling | Self::FairServer)
     }
+
+    /// Returns the words with the name of a culprit. The reason why nothing was looked for is in the
+    /// place of one that is unexplained.
+    #[must_use]
+    pub fn words_with(self, who: &str) -> String {
+        match self {
+            Self::Unexplained => format!("not analysed ({who})"),
+            _ => format!("{}{} {who}", self.words(), self.link()),
+        }
+    }
 }
 
 /// The thread, interrupt, softirq or timer that caused a delay.
@@ -104,15 +114,11 @@ impl Cause {
         let kind = self.kind.words();
         match &self.culprit {
             None => kind.to_owned(),
-            // The reason why nothing was looked for is in the place of the culprit.
-            Some(reason) if self.kind == CauseKind::Unexplained => {
-                format!("not analysed ({})", reason.name)
-            }
             // Files of older versions name the ordinary thread that ran meanwhile.
             Some(culprit) if self.kind.is_of_the_runtime() && !culprit.is_real_time() => {
                 format!("{kind} {}", culprit.words())
             }
-            Some(culprit) => format!("{kind}{} {}", self.kind.link(), culprit.words()),
+            Some(culprit) => self.kind.words_with(&culprit.words()),
         }
     }
 }

@@ -333,9 +333,7 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
         )
     };
     let words = match of_kind.most_frequent().filter(|(_, of)| of.spikes * 2 > of_kind.spikes) {
-        Some((who, of)) => {
-            in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns)
-        }
+        Some((who, of)) => in_words(kind.words_with(who), of.spikes, of.worst_ns),
         None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
     };
 
@@ -377,6 +375,11 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use onbeat_cause::CauseKind;
+    use onbeat_record::{CauseCount, CulpritCount};
+
     use super::*;
 
     #[test]
@@ -384,6 +387,16 @@ mod tests {
         let proposed = [20.0, 61.0, 5_399.0, 5_400.0].map(typed_time);
         assert_eq!(proposed, ["1m", "2m", "90m", "2h"]);
         assert_eq!(rounded_time(61.0), "2-minute");
+    }
+
+    #[test]
+    fn what_was_not_analysed_is_named_with_the_reason() {
+        let most = CulpritCount { spikes: 54, worst_ns: 8_840_000 };
+        let culprits = BTreeMap::from([("too many spikes at once".to_owned(), most)]);
+        let count = CauseCount { spikes: 54, culprits, ..CauseCount::default() };
+        let top = top(&Causes::from([(CauseKind::Unexplained, count)]), &[]).unwrap();
+        let said = "not analysed (too many spikes at once): 54 of 54 spikes, worst 8.84 ms";
+        assert_eq!(top.words, said);
     }
 
     #[test]
