@@ -108,7 +108,12 @@ impl SeenThread {
     pub fn nature(&self, looked_ns: u64) -> ThreadNature {
         // On a busy machine a thread that always wants to run runs for a part of the time.
         let ThreadCounters { cpu_ns, delayed_ns, waits, .. } = self.counters;
-        let busy = (cpu_ns + delayed_ns) as f64 / looked_ns.max(1) as f64;
+        // Of a deadline thread that is also the time for which its budget is used up, or given back.
+        let wants_ns = match self.facts.policy {
+            Policy::Deadline => cpu_ns,
+            _ => cpu_ns + delayed_ns,
+        };
+        let busy = wants_ns as f64 / looked_ns.max(1) as f64;
         if self.flood.is_some() {
             ThreadNature::Floods
         } else if self.as_loop(looked_ns).is_some() {
@@ -341,6 +346,11 @@ mod tests {
         spinning.series.clear();
         spinning.counters = ThreadCounters { cpu_ns: 2 * SECOND, ..ThreadCounters::default() };
         assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Spins);
+        let counters =
+            ThreadCounters { cpu_ns: SECOND / 40, delayed_ns: 2 * SECOND, ..spinning.counters };
+        let facts = ThreadFacts { policy: Policy::Deadline, ..spinning.facts.clone() };
+        let yields = SeenThread { facts, counters, ..spinning.clone() };
+        assert_eq!(yields.nature(2 * SECOND), ThreadNature::NotPeriodic);
         spinning.counters.cpu_ns = 0;
         assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Sleeps);
 

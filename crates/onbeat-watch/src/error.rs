@@ -20,6 +20,12 @@ pub enum WatchError {
         /// Its number.
         pid: i32,
     },
+    /// The thread has ended.
+    #[error("thread {tid} ended before it could be measured; another one may serve the loop now")]
+    ThreadEnded {
+        /// Its number.
+        tid: u32,
+    },
     /// The kernel hides the addresses of its functions.
     #[error(
         "the kernel hides the addresses of its functions (/proc/kallsyms shows zeros), so timers of programs cannot be distinguished from the kernel's own; run onbeat as root, with kernel.kptr_restrict at 0 or 1"

@@ -7,7 +7,7 @@ use onbeat_figures::Letters;
 use crate::choose::{SeenSeries, SeenThread, ThreadNature, choose, likelihood};
 use crate::measure::WatchedLoop;
 use crate::pool::{Pool, pools};
-use crate::process;
+use crate::process::{self, Policy};
 use crate::survey::Survey;
 use crate::words::several_periods;
 
@@ -201,6 +201,10 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
     let spins =
         survey.threads.iter().any(|thread| thread.nature(survey.looked_ns) == ThreadNature::Spins);
     let stopped = survey.threads.iter().any(|thread| process::is_stopped(thread.facts.id.tid));
+    let yields = survey.threads.iter().any(|thread| {
+        let is_deadline = thread.facts.policy == Policy::Deadline;
+        is_deadline && thread.nature(survey.looked_ns) == ThreadNature::NotPeriodic
+    });
     let kernel = survey.threads.iter().any(|thread| thread.facts.is_kernel);
     let several = survey
         .threads
@@ -219,6 +223,8 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
         "it is stopped by a signal or a debugger; kill -CONT continues it"
     } else if spins {
         "a thread spins, whose cycles cannot be seen from outside; --cycle SYMBOL takes each call of a function as a cycle, or put four lines of onbeat.h into its loop"
+    } else if yields {
+        "a SCHED_DEADLINE thread that yields is released by the scheduler's own timer, which is not recorded; --cycle SYMBOL takes each call of a function as a cycle"
     } else if kernel {
         "a kernel thread waits for work; name the program that it works for"
     } else {

@@ -215,7 +215,7 @@ pub fn measure(
     report: &mut dyn FnMut(f64, &mut Recorder),
 ) -> Result<Watched, WatchError> {
     if counters_of(&plan.watched.tids()).is_none() {
-        return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
+        return Err(WatchError::ThreadEnded { tid: plan.watched.thread.tid() });
     }
     let (mut recorder, mut explainer) = open(plan)?;
     if let Some(sentence) = pool_words(&plan.watched) {
@@ -277,7 +277,7 @@ pub fn measure_stretch(
     let tid = stretch.watched.thread.tid();
     let tids = stretch.watched.tids();
     let Some(before) = counters_of(&tids) else {
-        return Err(WatchError::Ended { pid: stretch.watched.thread.id.tid });
+        return Err(WatchError::ThreadEnded { tid: stretch.watched.thread.tid() });
     };
     let own_before = own_cpu_ns();
     let standing = Standing::read(&stretch.watched.thread);

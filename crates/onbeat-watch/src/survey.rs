@@ -179,6 +179,11 @@ impl Looking {
 
     fn finish(self, looked_ns: u64) -> Survey {
         let mut threads = self.seen();
+        // One that has ended is no loop any more; where all have, they are what the program was.
+        let has_ended = |one: &SeenThread| ThreadCounters::read(one.facts.tid()).is_none();
+        if !threads.iter().all(has_ended) {
+            threads.retain(|one| !has_ended(one));
+        }
         for thread in &mut threads {
             let now = ThreadCounters::read(thread.facts.tid());
             let first = thread.facts.counters;

@@ -232,7 +232,7 @@ impl WatchedCell<'_> {
         }
         match process::thread(tid) {
             Some(tuned) => found.thread = tuned,
-            None => return Err(WatchError::Ended { pid: tid }.into()),
+            None => return Err(WatchError::ThreadEnded { tid: tid.unsigned_abs() }.into()),
         }
         Ok(())
     }

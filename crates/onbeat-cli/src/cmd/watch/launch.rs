@@ -56,7 +56,8 @@ pub(super) fn start(command: &[OsString], printed: Printed) -> Result<Option<Lau
 
 /// Says how the program ended, where nothing more than its end is known.
 pub(super) fn explained(why: Failure, launched: Option<&mut Launched>) -> Failure {
-    let is_end = matches!(why.as_error(), Some(WatchError::Ended { .. }));
+    let is_end =
+        matches!(why.as_error(), Some(WatchError::Ended { .. } | WatchError::ThreadEnded { .. }));
     match launched.filter(|_| is_end).map(|of| (of.name.clone(), of.child.try_wait())) {
         Some((command, Ok(Some(status)))) => WatchFailure::CommandEnded { command, status }.into(),
         _ => why,
