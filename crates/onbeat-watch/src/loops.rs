@@ -191,7 +191,7 @@ fn no_series(survey: &Survey, thread: &SeenThread) -> ChoiceError {
         _ => format!("{name} waited fewer than 6 times in {seconds:.1} s"),
     };
     let instead =
-        "--cycle SYMBOL takes each call of a function as a cycle; or put four lines of onbeat.h into its loop"
+        "`onbeat watch PID --cycle SYMBOL` takes each call of a function as a cycle; or put four lines of onbeat.h into its loop"
             .to_owned();
     ChoiceError::NoLoop { what, instead }
 }
@@ -218,13 +218,13 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
         None => format!("{process} has no periodic thread: none was seen in {seconds:.1} s"),
     };
     let instead = if several.is_some() {
-        "--cycle SYMBOL measures the calls of the function that one of them has, --thread NAME all of its waits"
+        "`onbeat watch PID --cycle SYMBOL` measures the calls of the function that one of them has, --thread NAME all of its waits"
     } else if stopped {
         "it is stopped by a signal or a debugger; kill -CONT continues it"
     } else if spins {
-        "a thread spins, whose cycles cannot be seen from outside; --cycle SYMBOL takes each call of a function as a cycle, or put four lines of onbeat.h into its loop"
+        "a thread spins, whose cycles cannot be seen from outside; `onbeat watch PID --cycle SYMBOL` takes each call of a function as a cycle, or put four lines of onbeat.h into its loop"
     } else if yields {
-        "a SCHED_DEADLINE thread that yields is released by the scheduler's own timer, which is not recorded; --cycle SYMBOL takes each call of a function as a cycle"
+        "a SCHED_DEADLINE thread that yields is released by the scheduler's own timer, which is not recorded; `onbeat watch PID --cycle SYMBOL` takes each call of a function as a cycle"
     } else if kernel {
         "a kernel thread waits for work; name the program that it works for"
     } else {
