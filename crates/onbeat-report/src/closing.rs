@@ -18,7 +18,8 @@ use super::summary::Summary;
 use super::sweep::Sweep;
 use super::units::{Letters, count, counted, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Outcome, Verdict, limit_in_words, missed_in_words};
-use onbeat_cause::{Advice, advice};
+use onbeat_cause::{Advice, CauseKind, advice};
+use onbeat_record::CauseCount;
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
@@ -320,10 +321,13 @@ impl TopCause {
     }
 }
 
-/// The cause of most spikes: by who did it where one culprit made more than half of them late, with
-/// its own spikes only.
+/// The cause of most spikes, of equal ones the named and the worst: by who did it where one culprit
+/// made more than half of them late, with its own spikes only.
 fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
-    let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
+    let rank = |(kind, count): &(&CauseKind, &CauseCount)| {
+        (count.spikes, **kind != CauseKind::Unexplained, count.worst_ns)
+    };
+    let (kind, of_kind) = causes.iter().max_by_key(rank)?;
     let all = count(causes.values().map(|count| count.spikes).sum());
     let in_words = |who: String, spikes: u64, worst_ns: u64| {
         format!(
@@ -377,8 +381,7 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use onbeat_cause::CauseKind;
-    use onbeat_record::{CauseCount, CulpritCount};
+    use onbeat_record::CulpritCount;
 
     use super::*;
 
@@ -397,6 +400,15 @@ mod tests {
         let top = top(&Causes::from([(CauseKind::Unexplained, count)]), &[]).unwrap();
         let said = "not analysed (too many spikes at once): 54 of 54 spikes, worst 8.84 ms";
         assert_eq!(top.words, said);
+
+        let of = |worst_ns| CauseCount { spikes: 1, worst_ns, ..CauseCount::default() };
+        let each = [
+            (CauseKind::HypervisorSteal, of(700_000)),
+            (CauseKind::KernelSection, of(500_000)),
+            (CauseKind::Unexplained, of(900_000)),
+        ];
+        let top = super::top(&Causes::from(each), &[]).unwrap();
+        assert_eq!(top.words, "steal: 1 of 3 spikes, worst 700 us", "a name, and the worst");
     }
 
     #[test]
