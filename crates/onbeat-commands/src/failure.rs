@@ -43,6 +43,10 @@ pub enum Common {
     #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
     NoSuchCpu { cpu: u32, online: String },
     #[error(
+        "--tuning {tuning} sets the priority, and --priority 0 takes none; leave one of them out"
+    )]
+    NoPriority { tuning: String },
+    #[error(
         "cannot watch process {pid}: {source}; --beside takes the process ID of a running loop"
     )]
     NoProcess { pid: i32, source: io::Error },

@@ -4,7 +4,7 @@ use onbeat::bench::CellTuning;
 use onbeat::bench::run_tuning::RunTuning;
 use onbeat_rt::Wait;
 
-use super::{Failure, host_settings, typed};
+use super::{Common, Failure, host_settings, typed};
 use crate::state::journal_directory;
 
 /// How long S polls the clock before a release, as in a bench.
@@ -22,6 +22,9 @@ pub(super) struct TunedLoop<'t> {
 /// Resolves the tuning, if one is given, on this machine; nothing is changed yet.
 pub(super) fn resolved(of: &TunedLoop<'_>) -> Result<Option<RunTuning>, Failure> {
     let Some(tuning) = of.tuning else { return Ok(None) };
+    if tuning.options().letters.priority && of.priority == 0 {
+        return Err(Common::NoPriority { tuning: tuning.to_string() }.into());
+    }
     let tunings = std::slice::from_ref(tuning);
     let cpu = of.cpu.unwrap_or_else(|| host_settings::cpu_of_loop(tunings, None));
     let (cpus, timing) = ([cpu].into_iter().collect(), (of.period_ns, of.priority));
