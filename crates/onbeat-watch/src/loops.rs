@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use onbeat_figures::Letters;
 
-use crate::choose::{SeenSeries, SeenThread, ThreadNature, choose, likelihood};
+use crate::choose::{LEAST_RATE, SeenSeries, SeenThread, ThreadNature, choose, likelihood, rate};
+use crate::class::Class;
 use crate::measure::WatchedLoop;
 use crate::pool::{Pool, pools};
 use crate::process::{self, Policy};
@@ -205,6 +206,10 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
         let is_deadline = thread.facts.policy == Policy::Deadline;
         is_deadline && thread.nature(survey.looked_ns) == ThreadNature::NotPeriodic
     });
+    let is_slow = survey.threads.iter().flat_map(|thread| &thread.series).any(|series| {
+        let is_periodic = series.class.as_ref().is_some_and(Class::is_periodic);
+        is_periodic && series.has_ends() && rate(series.waits, survey.looked_ns) < LEAST_RATE
+    });
     let kernel = survey.threads.iter().any(|thread| thread.facts.is_kernel);
     let several = survey
         .threads
@@ -215,12 +220,17 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
             let words = words.split_once(". ").map_or(words.as_str(), |(first, _)| first);
             format!("{} [{}] {words}", thread.facts.name, thread.facts.tid())
         }
+        None if is_slow => format!(
+            "{process} has no periodic thread with {LEAST_RATE} releases per second or more"
+        ),
         None => format!("{process} has no periodic thread: none was seen in {seconds:.1} s"),
     };
     let instead = if several.is_some() {
         "`onbeat watch PID --cycle SYMBOL` measures the calls of the function that one of them has, --thread NAME all of its waits"
     } else if stopped {
         "it is stopped by a signal or a debugger; kill -CONT continues it"
+    } else if is_slow {
+        "--thread NAME measures a slower one"
     } else if spins {
         "a thread spins, whose cycles cannot be seen from outside; `onbeat watch PID --cycle SYMBOL` takes each call of a function as a cycle, or put four lines of onbeat.h into its loop"
     } else if yields {
@@ -231,4 +241,46 @@ fn no_loop(survey: &Survey, process: &str, letters: Letters) -> ChoiceError {
         "--thread NAME measures any thread that waits; a program that starts its loop later must run before the watch begins"
     };
     ChoiceError::NoLoop { what, instead: instead.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rt::Instant;
+    use onbeat_tune::tasks::TaskId;
+
+    use super::*;
+    use crate::class::classify;
+    use crate::event::TimerClock;
+    use crate::process::{ThreadCounters, ThreadFacts};
+    use crate::waits::Source;
+
+    #[test]
+    fn a_slow_loop_is_not_chosen_and_not_called_unseen() {
+        let releases: Vec<Instant> =
+            (1..=12_u64).map(|k| Instant::from_ns(k * 500_000_000)).collect();
+        let series = SeenSeries {
+            class: classify(&releases),
+            waits: releases.len() as u64,
+            releases,
+            ..SeenSeries::new(Source::Sleep { relative: false, clock: TimerClock::Monotonic })
+        };
+        let facts = ThreadFacts {
+            id: TaskId { tid: 7, start_ticks: 1 },
+            pid: 7,
+            name: "slow".to_owned(),
+            policy: Policy::Fifo(50),
+            cpus: "0-1".to_owned(),
+            is_kernel: false,
+            counters: ThreadCounters::default(),
+        };
+        let counters = ThreadCounters { waits: 12, ..ThreadCounters::default() };
+        let thread =
+            SeenThread { facts, series: vec![series], waits_in: None, counters, flood: None };
+        let survey = Survey { threads: vec![thread], looked_ns: 6_000_000_000, lost: 0 };
+        let chosen = |name| chosen(&survey, "slow [7]", name, Letters::Ascii);
+        let why = chosen(None).unwrap_err().to_string();
+        let said = "slow [7] has no periodic thread with 5 releases per second or more; --thread NAME measures a slower one";
+        assert_eq!(why, said);
+        assert_eq!(chosen(Some("slow")).unwrap().class.period_ns(), 500_000_000);
+    }
 }
