@@ -112,6 +112,8 @@ pub struct CycleBuilder {
     missing: u64,
     /// The first release of a grid that may be a new phase.
     new_phase: Option<Instant>,
+    /// A sleep that may be inside the cycle under way, and the waits since: the next release shows it.
+    aside: Vec<Wait>,
 }
 
 impl CycleBuilder {
@@ -132,6 +134,7 @@ impl CycleBuilder {
             last_end: Instant::from_ns(0),
             missing: 0,
             new_phase: None,
+            aside: Vec::new(),
         }
     }
 
@@ -143,6 +146,24 @@ impl CycleBuilder {
 
     /// Takes the next wait of the thread.
     pub fn take(&mut self, wait: &Wait, into: &mut Vec<CycleFact>) {
+        let release = wait.release.filter(|_| wait.source == self.source);
+        let may_be_inside = self.open.is_some()
+            && !self.ends_itself
+            && matches!(self.source, Source::Sleep { .. })
+            && release.map_or(!self.aside.is_empty(), |due| self.grid.may_be_inside(due));
+        if may_be_inside && self.aside.len() < MOST_INNER {
+            self.aside.push(*wait);
+            return;
+        }
+
+        let is_inside = release.is_some_and(|due| self.grid.has(due));
+        for aside in std::mem::take(&mut self.aside) {
+            if is_inside { self.take_inner(&aside) } else { self.place(&aside, into) }
+        }
+        self.place(wait, into);
+    }
+
+    fn place(&mut self, wait: &Wait, into: &mut Vec<CycleFact>) {
         if wait.source != self.source {
             self.take_inner(wait);
             return;
@@ -392,6 +413,7 @@ impl CycleBuilder {
         into: &mut Vec<CycleFact>,
     ) -> Outcome {
         let period_ns = self.grid.period_ns();
+        std::mem::take(&mut self.aside).iter().for_each(|wait| self.take_inner(wait));
         self.release_held(into);
         let open = self.open.take();
         let pending = pending

@@ -32,6 +32,8 @@ pub enum Placement {
 
 /// Equal intervals in a row that make a new period.
 pub const NEW_PERIOD_AFTER: usize = 8;
+/// The most parts of a period of which one may be its new length.
+const MOST_PARTS: u64 = 16;
 
 /// How releases are compared with the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +144,36 @@ impl Grid {
             .any(|inner| inner.abs_diff(offset) <= EXACT_NS + ahead_ns / self.period_ns)
     }
 
+    /// Whether a release that was armed may be a wait inside the cycle under way: it is due before the
+    /// next release. An even part of the period is the beginning of a shorter one.
+    pub(crate) fn may_be_inside(&self, due: Instant) -> bool {
+        let is_exact = self.fit == Fit::Exact { waits: 1 };
+        let ahead_ns = self.last.map_or(0, |last| due.ns_since(last));
+        let is_before = ahead_ns > EXACT_NS && ahead_ns + EXACT_NS < self.period_ns;
+        let is_part = |parts: u64| (ahead_ns * parts).abs_diff(self.period_ns) <= EXACT_NS * parts;
+        is_exact && is_before && !(2..=MOST_PARTS).any(is_part)
+    }
+
+    /// Whether a release is a later one of this grid.
+    pub(crate) fn has(&self, due: Instant) -> bool {
+        self.last.is_some_and(|last| self.fits(due.ns_since(last)))
+    }
+
+    /// Whether an interval is that of releases of this grid, with or without some between them.
+    fn fits(&self, ahead_ns: u64) -> bool {
+        let times = self.times(ahead_ns);
+        let tolerance = match self.fit {
+            // Rounding adds up over a jump.
+            Fit::Exact { .. } => (EXACT_NS + times).min(self.period_ns / 8),
+            Fit::Loose | Fit::Free => self.period_ns / 4,
+        };
+        times >= 1 && ahead_ns.abs_diff(times * self.period_ns) <= tolerance
+    }
+
+    const fn times(&self, ahead_ns: u64) -> u64 {
+        (ahead_ns + self.period_ns / 2) / self.period_ns
+    }
+
     /// Returns the place of a release that was armed, in the order of arming.
     pub fn place(&mut self, due: Instant) -> Placement {
         let Some(last) = self.last else {
@@ -172,13 +204,7 @@ impl Grid {
     }
 
     fn place_ahead(&mut self, ahead_ns: u64) -> Placement {
-        let times = (ahead_ns + self.period_ns / 2) / self.period_ns;
-        let tolerance = match self.fit {
-            // Rounding adds up over a jump.
-            Fit::Exact { .. } => (EXACT_NS + times).min(self.period_ns / 8),
-            Fit::Loose | Fit::Free => self.period_ns / 4,
-        };
-        let fits = times >= 1 && ahead_ns.abs_diff(times * self.period_ns) <= tolerance;
+        let (times, fits) = (self.times(ahead_ns), self.fits(ahead_ns));
         if fits && times == 1 {
             self.odd = (0, 0);
             return Placement::Next { passed: 0 };

@@ -423,6 +423,52 @@ fn a_new_period_and_a_new_phase_are_new_grids() {
 }
 
 #[test]
+fn a_sleep_inside_some_cycles_is_neither_a_release_nor_a_new_phase() {
+    let mut thread = Thread::default();
+    for k in 1..=60 {
+        thread.sleeps_until(k * 2 * MS, 10 * US);
+        thread.works(50 * US);
+        // BPF does not record whether a sleep is relative.
+        if k % 9 == 0 {
+            let due = thread.now + 300 * US + k * 77;
+            thread.sleeps_until(due, 10 * US);
+            thread.works(20 * US);
+        }
+    }
+    let (class, facts) = thread.facts(ABSOLUTE);
+    assert_eq!(class, Class::Exact { period_ns: 2 * MS, waits: 1 });
+    assert!(facts.iter().all(|fact| matches!(fact, CycleFact::Cycle(_))), "{facts:?}");
+    let samples = thread.samples(ABSOLUTE);
+    assert_eq!(samples.len(), 59);
+    for (k, sample) in (1..).zip(&samples) {
+        assert_eq!((sample.release.as_ns(), sample.skipped), (k * 2 * MS, 0));
+        let inside = if k % 9 == 0 { 330 * US + k * 77 } else { 0 };
+        assert_eq!(sample.execution_time_ns, 50 * US + inside);
+    }
+}
+
+#[test]
+fn a_shorter_period_is_found_whether_or_not_it_is_a_part_of_the_one_before() {
+    for shorter in [MS, 700 * US] {
+        let mut thread = Thread::default();
+        let dues = (1..=20).map(|k| k * 2 * MS);
+        for due in dues.chain((1..=40).map(|k| 40 * MS + k * shorter)) {
+            thread.sleeps_until(due, 10 * US);
+            thread.works(50 * US);
+        }
+        let class = Class::Exact { period_ns: 2 * MS, waits: 1 };
+        let mut builder = CycleBuilder::new(ABSOLUTE, &class, &[]);
+        let mut facts = Vec::new();
+        thread.waits().iter().for_each(|wait| builder.take(wait, &mut facts));
+        let periods = facts.iter().filter_map(|fact| match fact {
+            CycleFact::NewPeriod { to_ns, .. } => Some(*to_ns),
+            _ => None,
+        });
+        assert_eq!(periods.collect::<Vec<_>>(), [shorter]);
+    }
+}
+
+#[test]
 fn a_lock_inside_a_cycle_is_part_of_it_and_named_by_who_woke_it() {
     let mut thread = Thread::default();
     for k in 1..=20_u64 {
