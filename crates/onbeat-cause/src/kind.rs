@@ -11,8 +11,8 @@ impl CauseKind {
         matches!(self, Self::RtThrottling | Self::FairServer)
     }
 
-    /// Returns the words with the name of a culprit. The reason why nothing was looked for is in the
-    /// place of one that is unexplained.
+    /// Returns the words with the name of a culprit; of an unexplained spike that is the reason why
+    /// nothing was looked for.
     #[must_use]
     pub fn words_with(self, who: &str) -> String {
         match self {

@@ -115,7 +115,7 @@ pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
 }
 
-/// Returns the text before the zeros that pad it; what is not valid UTF-8 or not printable is replaced.
+/// Returns the text before the zeros that pad it; what is not UTF-8 or not printable is replaced.
 pub(super) fn padded_text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     printable(&String::from_utf8_lossy(&bytes[..end]))

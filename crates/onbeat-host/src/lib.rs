@@ -7,7 +7,8 @@
 //! [`address`] says which addresses may talk to a program, and which are local.
 //! [`bpf`] is the door to bpf(2); [`thread`] asks for policy, CPU and locked memory of a loop's thread, [`policy`] is that of any task;
 //! [`user`] says whose a process is.
-//! [`process`] names processes, and finds and ends all that a load has started; [`peer`] is who is at the other end of a socket. With the feature `program` there is what programs do with their output and with Ctrl-C. [`rights`] gives up what a thread that reads from a network does not need.
+//! [`process`] names processes, and finds and ends all that a load has started; [`peer`] is who is at
+//! the other end of a socket. With the feature `program` there is what programs do with their output and with Ctrl-C. [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
 //! use onbeat_host::foreign::Opening;

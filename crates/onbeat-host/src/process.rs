@@ -35,8 +35,8 @@ fn ignores(status: &str, signal: Signal) -> bool {
     (set >> (signal.as_raw() - 1)) & 1 == 1
 }
 
-/// Reads a file of `/proc/ID`, of a process or thread. Names in it need not be UTF-8: the kernel cuts
-/// them after 15 bytes, in the middle of a character too.
+/// Reads a file of `/proc/ID`, of a process or thread. Names in it need not be UTF-8: the kernel
+/// cuts them after 15 bytes, in the middle of a character too.
 ///
 /// # Errors
 /// When it has ended, or may not be read.

@@ -56,8 +56,8 @@ impl SeenSeries {
         }
     }
 
-    /// Whether its cycles have an end: the handler of a timer's signal returns, without an event, to
-    /// a thread that works on.
+    /// Whether its cycles have an end: the handler of a timer's signal returns, without an event,
+    /// to a thread that works on.
     pub(crate) fn has_ends(&self) -> bool {
         let by_signal = matches!(
             self.source,
@@ -108,7 +108,7 @@ impl SeenThread {
     pub fn nature(&self, looked_ns: u64) -> ThreadNature {
         // On a busy machine a thread that always wants to run runs for a part of the time.
         let ThreadCounters { cpu_ns, delayed_ns, waits, .. } = self.counters;
-        // Of a deadline thread that is also the time for which its budget is used up, or given back.
+        // A deadline thread is delayed also while its budget is used up, or given back.
         let wants_ns = match self.facts.policy {
             Policy::Deadline => cpu_ns,
             _ => cpu_ns + delayed_ns,

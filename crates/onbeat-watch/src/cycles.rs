@@ -112,7 +112,8 @@ pub struct CycleBuilder {
     missing: u64,
     /// The first release of a grid that may be a new phase.
     new_phase: Option<Instant>,
-    /// A sleep that may be inside the cycle under way, and the waits since: the next release shows it.
+    /// A sleep that may be inside the cycle under way, and the waits since: the next release shows
+    /// which it is.
     aside: Vec<Wait>,
 }
 

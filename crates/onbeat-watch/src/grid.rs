@@ -144,8 +144,8 @@ impl Grid {
             .any(|inner| inner.abs_diff(offset) <= EXACT_NS + ahead_ns / self.period_ns)
     }
 
-    /// Whether a release that was armed may be a wait inside the cycle under way: it is due before the
-    /// next release. An even part of the period is the beginning of a shorter one.
+    /// Whether a release that was armed may be a wait inside the cycle under way: it is due before
+    /// the next release. An even part of the period is the beginning of a shorter one.
     pub(crate) fn may_be_inside(&self, due: Instant) -> bool {
         let is_exact = self.fit == Fit::Exact { waits: 1 };
         let ahead_ns = self.last.map_or(0, |last| due.ns_since(last));

@@ -183,8 +183,8 @@ impl Judge<'_> {
     }
 
     /// Whether a sleep may be the wait of a watched program for its next release: it is in the same
-    /// call, and if that sets a timer, the loop was not seen to set one for it. Wake-ups may have no
-    /// event, and then a cycle seems to go on until the next one.
+    /// call, and if that sets a timer, the loop was not seen to set one for it. Wake-ups may have
+    /// no event, and then a cycle seems to go on until the next one.
     pub(crate) fn may_be_between_cycles(
         &self,
         number: Option<i64>,

@@ -78,8 +78,8 @@ pub(in crate::cmd) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Fa
     Ok(words)
 }
 
-/// The limit of a bench, for the command. By itself it is on release latency, as a robot's is; other
-/// commands limit what they measure.
+/// The limit of a bench, for the command. By itself it is on release latency, as a robot's is;
+/// other commands limit what they measure.
 fn limit_words(options: &LimitOptions, is_robot: bool) -> Vec<String> {
     let limited = limit(options, Series::ReleaseLatency);
     let series = limited.map(|limit| limit.on);
