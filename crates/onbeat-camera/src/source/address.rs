@@ -9,7 +9,8 @@ use url::{Position, Url};
 
 use super::error::SourceError;
 
-/// Largest rate of a test picture, in pictures a second.
+/// Smallest and largest rate, in pictures a second; a smaller one would be shown as 0.
+const LEAST_RATE: f64 = 0.001;
 const MOST_RATE: f64 = 1000.0;
 
 /// What follows the rate for pictures with a moving disc.
@@ -121,6 +122,8 @@ fn decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
         let digits = tail.get(..2).and_then(|it| std::str::from_utf8(it).ok());
+        // A sign is not one, though a number may begin with it.
+        let digits = digits.filter(|it| it.bytes().all(|it| it.is_ascii_hexdigit()));
         match digits.and_then(|it| u8::from_str_radix(it, 16).ok()) {
             Some(byte) if *first == b'%' => {
                 bytes.push(byte);
@@ -169,10 +172,10 @@ fn network(text: &str) -> Result<Address, SourceError> {
     if has_password && url.fragment().is_some() || is_cut {
         return Err(bad(ENCODED.to_owned()));
     }
-    if url.host_str().is_none_or(str::is_empty) {
-        return Err(bad("it has no host".to_owned()));
-    }
     match url.scheme() {
+        "rtsp" | "http" if url.host_str().is_none_or(str::is_empty) => {
+            Err(bad("it has no host".to_owned()))
+        }
         "rtsp" => Ok(Address::Rtsp(url)),
         "http" => Ok(Address::Http(url)),
         "https" | "rtsps" => Err(bad("TLS is not supported".to_owned())),
@@ -222,8 +225,8 @@ fn size_of(text: &str) -> Result<(u32, u32), String> {
 
 fn rate_of(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().map_err(|_| format!("\"{text}\" is not a rate"))?;
-    if !(rate > 0.0 && rate <= MOST_RATE) {
-        return Err(format!("a rate is above 0 and at most {MOST_RATE} a second, not {rate}"));
+    if !(LEAST_RATE..=MOST_RATE).contains(&rate) {
+        return Err(format!("a rate is {LEAST_RATE} to {MOST_RATE} pictures a second, not {text}"));
     }
     Ok(rate)
 }
@@ -263,12 +266,14 @@ mod tests {
             ("test:640x480", "the rate is missing"),
             ("test:640@30", "not WIDTHxHEIGHT"),
             ("test:100000x100000@30", "1 to 16384 pixels, not 100000"),
-            ("test:640x480@0", "above 0"),
-            ("test:640x480@nan", "above 0"),
+            ("test:640x480@0", "0.001 to 1000 pictures a second, not 0"),
+            ("test:640x480@nan", "not nan"),
+            ("test:640x480@1e-300", "not 1e-300"),
             ("/dev/video0@30", "not WIDTHxHEIGHT"),
             ("/dev/video0@640x480@30@1", "is not a rate"),
             ("/dev/video0+", "not the name of a format"),
             ("ftp://h/x", "ftp:// is not read"),
+            ("file:///a.mp4", "file:// is not read"),
             ("https://h/x", "TLS"),
             ("rtsp://", "it has no host"),
         ] {
@@ -283,6 +288,8 @@ mod tests {
         let Address::Rtsp(url) = &address else { panic!("rtsp") };
         assert_eq!(credentials(url), Some(("ad@min".to_owned(), "p:/w".to_owned())));
         assert_eq!(address.to_string(), "rtsp://h/s");
+        let Ok(Address::Http(url)) = "http://a:%+5%zz%4@h/".parse() else { panic!("http") };
+        assert_eq!(credentials(&url), Some(("a".to_owned(), "%+5%zz%4".to_owned())));
         for (text, shown) in [
             (
                 "http://h/videostream.cgi?user=a&pwd=secret&rate=0",
