@@ -29,8 +29,10 @@ pub fn unwritten() -> Option<&'static io::Error> {
     UNWRITTEN.get()
 }
 
-/// Prints a sentence for people.
+/// Prints a sentence for people. Files and other computers have their words in it: what would
+/// control the terminal is shown as `?`.
 pub fn advise(line: &str) {
+    let line = line.replace(char::is_control, "?");
     let _ = writeln!(stderr().lock(), "{line}");
 }
 
