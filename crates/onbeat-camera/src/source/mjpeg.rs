@@ -94,8 +94,15 @@ fn request(url: &Url, place: &str) -> Result<Answer, SourceError> {
         200 => Ok(answer),
         401 | 403 => Err(SourceError::Password { place }),
         301 | 302 | 303 | 307 | 308 => {
-            let to = answer.header("location").unwrap_or("another address");
-            let why = format!("it has moved (status {}); use {to}", answer.status);
+            let to = answer.header("location").and_then(|to| url.join(to).ok());
+            let shown = to.as_ref().map_or("another address".to_owned(), without_password);
+            let next = match to {
+                Some(to) if to.scheme() == "https" => {
+                    format!("{shown} needs TLS, which is not supported: allow HTTP in its settings")
+                }
+                _ => format!("use {shown}"),
+            };
+            let why = format!("it has moved (status {}); {next}", answer.status);
             Err(SourceError::NoStream { place, why })
         }
         status => {
@@ -121,20 +128,32 @@ fn ask(url: &Url, place: &str, authorization: Option<&str>) -> Result<Answer, So
         }
     }
     let Some(mut stream) = connected else { return Err(unreachable(failure)) };
-    stream.set_read_timeout(Some(PATIENCE)).map_err(lost(place))?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(lost(place))?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(lost(place, PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(lost(place, PATIENCE))?;
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
     let with = authorization.map_or(String::new(), |it| format!("Authorization: {it}\r\n"));
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: onbeat\r\nAccept: */*\r\nConnection: close\r\n{with}\r\n",
         &url[url::Position::BeforeHost..url::Position::AfterPort]
     );
-    stream.write_all(request.as_bytes()).map_err(lost(place))?;
+    stream.write_all(request.as_bytes()).map_err(lost(place, PATIENCE))?;
     read_head(stream, place)
 }
 
-fn lost(place: &str) -> impl Fn(io::Error) -> SourceError {
-    move |why| SourceError::Disconnected { place: place.to_owned(), why: words(&why, PATIENCE) }
+/// What a failed read or write says, where each may take `patience`.
+fn lost(place: &str, patience: Duration) -> impl Fn(io::Error) -> SourceError {
+    move |why| {
+        let place = place.to_owned();
+        let why = match why.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let (seconds, seen) = (patience.as_secs_f64(), "nothing was received".to_owned());
+                return SourceError::Silent { place, seconds, seen };
+            }
+            io::ErrorKind::UnexpectedEof => "within a picture or an answer".to_owned(),
+            _ => why.to_string(),
+        };
+        SourceError::Disconnected { place, why }
+    }
 }
 
 fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
@@ -147,7 +166,7 @@ fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
             return Err(no_stream("the head of its answer has over 16 KiB"));
         }
         let mut byte = [0];
-        rest.read_exact(&mut byte).map_err(lost(place))?;
+        rest.read_exact(&mut byte).map_err(lost(place, PATIENCE))?;
         head.push(byte[0]);
     }
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
@@ -166,16 +185,6 @@ fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
         headers: parsed.headers.iter().map(|it| (it.name.to_owned(), text(it.value))).collect(),
         rest,
     })
-}
-
-fn words(why: &io::Error, patience: Duration) -> String {
-    match why.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("nothing came for {} s", patience.as_secs())
-        }
-        io::ErrorKind::UnexpectedEof => "within a picture or an answer".to_owned(),
-        _ => why.to_string(),
-    }
 }
 
 /// The body of an answer in chunks (RFC 9112, section 7.1), as if it were not.
@@ -291,10 +300,7 @@ fn receive(mut from: impl io::BufRead, received: &Received, place: String) {
             Err(why) if why.kind() == io::ErrorKind::InvalidData => {
                 return to.end(SourceError::NoStream { place, why: why.to_string() });
             }
-            Err(why) => {
-                let why = words(&why, MOST_SILENCE);
-                return to.end(SourceError::Disconnected { place, why });
-            }
+            Err(why) => return to.end(lost(&place, MOST_SILENCE)(why)),
         }
     }
 }

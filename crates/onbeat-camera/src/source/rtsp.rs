@@ -179,6 +179,10 @@ async fn receive(
     let place_of = || place.to_owned();
     let failed = |why: retina::Error| match why.status_code() {
         Some(401 | 403) => SourceError::Password { place: place_of() },
+        // Of an answer that is one, but has no description of a stream.
+        Some(200..300) => {
+            SourceError::NoStream { place: place_of(), why: first_line(&why.to_string()) }
+        }
         Some(status) => SourceError::NoStream {
             place: place_of(),
             why: format!("its answer has status {status}"),
@@ -307,13 +311,17 @@ fn source_ns(ticks: i64, per_second: u32) -> u64 {
     (ticks as f64 / f64::from(per_second) * 1e9) as u64
 }
 
-/// A sentence of retina has its context in further lines.
+/// A sentence of retina without its context, which is in further lines.
+fn first_line(why: &str) -> String {
+    why.lines().next().unwrap_or_default().trim().to_owned()
+}
+
 fn disconnected(place: &str, why: &str) -> SourceError {
-    let first = why.lines().next().unwrap_or_default().trim();
+    let why = first_line(why);
     let place = place.to_owned();
-    match first.strip_prefix("Unable to connect to RTSP server: ") {
+    match why.strip_prefix("Unable to connect to RTSP server: ") {
         Some(reason) => SourceError::Unreachable { place, source: io::Error::other(reason) },
-        None => SourceError::Disconnected { place, why: first.to_owned() },
+        None => SourceError::Disconnected { place, why },
     }
 }
 
