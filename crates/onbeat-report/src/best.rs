@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
+use super::focus::{listed_tunings, named, with};
 use super::ranking::{RankedTuning, Ranking, ranking};
 use super::units::{Letters, count, listed, percent, ratio, time_ns, under};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
@@ -109,6 +110,7 @@ fn names(ranking: &Ranking<'_>, places: &[usize]) -> Vec<String> {
 fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit, any: &str) -> String {
     let winner = &ranking.candidates[ranking.winner];
     let tuning = winner.tuning;
+    let with_it = with(tuning);
     let limit_words = limit_in_words(limit);
     let alone = ranking.candidates.len() == 1;
     let detail =
@@ -129,29 +131,28 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit, any: &str) -> S
             };
             let detail = detail(cell);
             let others = others(ranking);
-            format!("limit met with {tuning}: {limit_words} {everywhere}; {here}{detail}{others}")
+            format!("limit met {with_it}: {limit_words} {everywhere}; {here}{detail}{others}")
         }
         (Outcome::Inconclusive, Some(cell)) => {
             let best = if alone { "" } else { " (the best)" };
             format!(
-                "limit may be met with {tuning}{best}: {limit_words}; {}: {}",
+                "limit may be met {with_it}{best}: {limit_words}; {}: {}",
                 cell.place(),
                 detail(cell)
             )
         }
         (Outcome::Inconclusive, None) => {
-            format!(
-                "limit may be met with {tuning}: {limit_words}; not every requested load was run"
-            )
+            format!("limit may be met {with_it}: {limit_words}; not every requested load was run")
         }
         (Outcome::Fail, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
             let place = cell.place();
             let missed = missed_in_words(limit);
             if alone {
-                format!("{missed} with {tuning}; {place}: {}", detail(cell))
+                format!("{missed} {with_it}; {place}: {}", detail(cell))
             } else {
-                format!("{missed} with {any}; {tuning} (the best), {place}: {}", detail(cell))
+                let best = named(tuning);
+                format!("{missed} with {any}; {best} (the best), {place}: {}", detail(cell))
             }
         }
     };
@@ -174,12 +175,13 @@ fn compared(ranking: &Ranking<'_>) -> String {
     let Some(none) = ranking.candidates.iter().find(|candidate| candidate.tuning == "none") else {
         return format!("{} is best: {figure}{ties}", winner.tuning);
     };
+    let untuned = named(none.tuning);
     if winner.tuning == "none" && ranking.ties.len() + 1 == ranking.candidates.len() {
-        return format!("No tuning is distinguishable from none: {figure}");
+        return format!("No tuning is distinguishable from {untuned}: {figure}");
     }
 
     if winner.tuning == "none" {
-        return format!("No tuning is better than none: {figure}{ties}");
+        return format!("No tuning is better than {untuned}: {figure}{ties}");
     }
 
     let (none_ns, none_cell) = none.tail();
@@ -191,10 +193,12 @@ fn compared(ranking: &Ranking<'_>) -> String {
         _ if none_cell.load != cell.load => {
             let also = skipped.map(|skipped| format!(" and {skipped}")).unwrap_or_default();
             let none_time = time_ns(none_ns, Letters::Ascii);
-            format!(", its worst load; none has {none_time} {}{also}", none_cell.place())
+            format!(", its worst load; {untuned} has {none_time} {}{also}", none_cell.place())
         }
-        Some(skipped) => format!(", {} times below none, which {skipped}", short_ratio(times)),
-        None => format!(", {} times below none", short_ratio(times)),
+        Some(skipped) => {
+            format!(", {} times below {untuned}, which {skipped}", short_ratio(times))
+        }
+        None => format!(", {} times below {untuned}", short_ratio(times)),
     };
 
     format!("{} is best: {figure}{against}{ties}", winner.tuning)
@@ -214,8 +218,8 @@ fn ties_in_words(ranking: &Ranking<'_>) -> String {
         [] => String::new(),
         ties => format!(
             "; {} is statistically tied with {}",
-            ranking.candidates[ranking.winner].tuning,
-            listed(&names(ranking, ties))
+            named(ranking.candidates[ranking.winner].tuning),
+            listed_tunings(&names(ranking, ties))
         ),
     }
 }
@@ -255,7 +259,7 @@ fn others(ranking: &Ranking<'_>) -> String {
     match holding.len() {
         0 if ranking.candidates.len() == 1 => String::new(),
         0 => "; no other tuning passes".to_owned(),
-        1 => format!("; {} passes too", holding[0]),
-        _ => format!("; {} pass too", listed(&holding)),
+        1 => format!("; {} passes too", named(&holding[0])),
+        _ => format!("; {} pass too", listed_tunings(&holding)),
     }
 }

@@ -10,13 +10,13 @@ use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::events::alarms_in_words;
-use super::focus::decisive;
+use super::focus::{decisive, listed_tunings, named, with};
 use super::motion;
 use super::remedies::{remedy, tunings};
 use super::statistics::Share;
 use super::summary::Summary;
 use super::sweep::Sweep;
-use super::units::{Letters, count, counted, listed, percent, spoken, three_digits, time_ns};
+use super::units::{Letters, count, counted, percent, spoken, three_digits, time_ns};
 use super::verdict::{Outcome, Verdict, limit_in_words, missed_in_words};
 use onbeat_cause::{Advice, CauseKind, advice};
 use onbeat_record::CauseCount;
@@ -127,7 +127,7 @@ fn verdict(summary: &Summary) -> ClosingLine {
     } else if summary.tunings.len() > 1 {
         match outcome {
             Outcome::Pass => {
-                best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning))
+                best.as_ref().map_or(String::new(), |best| format!(" {}", with(&best.tuning)))
             }
             Outcome::Inconclusive => String::new(),
             Outcome::Fail if summary.cells.iter().all(|cell| cell.permitted) => {
@@ -169,7 +169,7 @@ fn by_default(summary: &Summary) -> ClosingLine {
 
     let fewer = if *outcome == Outcome::Fail { "fewer than " } else { "" };
     let who = match best {
-        Some(best) if summary.tunings.len() > 1 => format!(" with {}", best.tuning),
+        Some(best) if summary.tunings.len() > 1 => format!(" {}", with(&best.tuning)),
         None if worst.is_some() && *outcome == Outcome::Pass => " on every CPU".to_owned(),
         _ => String::new(),
     };
@@ -219,16 +219,20 @@ fn best(summary: &Summary) -> Option<ClosingLine> {
         })
     };
     let text = match ties.as_slice() {
-        [] => format!("{} (by late releases and tail latency over all loads)", best.tuning),
+        [] => {
+            format!("{} (by late releases and tail latency over all loads)", named(&best.tuning))
+        }
         _ if all_tie => {
             format!("no tuning is distinguishable{}", decide("show one"))
         }
         ties => {
-            let names =
-                if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
+            let names = match ties.len() {
+                1..=4 => listed_tunings(ties),
+                many => format!("{many} others"),
+            };
             format!(
                 "{}, statistically tied with {names}{}",
-                best.tuning,
+                named(&best.tuning),
                 decide(if ties.len() > 1 { "separate them" } else { "separate the two" })
             )
         }
@@ -353,25 +357,22 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
 pub fn to_decide(summary: &Summary) -> Option<String> {
     let Overall { best, ties, times_longer, .. } = &summary.verdict;
     let best = best.as_ref().filter(|_| !ties.is_empty())?;
-    let names = listed(ties);
+    let (tuning, names) = (named(&best.tuning), listed_tunings(ties));
     let needed_s = times_longer.map(|times| times * summary.elapsed_s);
 
     Some(match needed_s {
         Some(needed_s) if needed_s <= LONGEST_S => format!(
-            "To distinguish {} from {names}, measure for {}: onbeat bench --for {}",
-            best.tuning,
+            "To distinguish {tuning} from {names}, measure for {}: onbeat bench --for {}",
             spoken(needed_s),
             typed_time(needed_s)
         ),
         Some(needed_s) => format!(
-            "{} and {names} differ so little that {} days would be needed to distinguish them: choose the one with the lower cost",
-            best.tuning,
+            "So little separates {tuning} and {names} that {} days would be needed to distinguish them: choose the one with the lower cost",
             three_digits(needed_s / 86_400.0)
         ),
         None => {
             format!(
-                "INCONCLUSIVE which of {} and {names} is better: equal tails, or fewer than {LEAST_STRETCHES} blocks or intervals; measure longer",
-                best.tuning
+                "INCONCLUSIVE which of {tuning} and {names} is better: equal tails, or fewer than {LEAST_STRETCHES} blocks or intervals; measure longer"
             )
         }
     })

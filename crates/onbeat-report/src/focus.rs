@@ -7,11 +7,27 @@ use serde::{Deserialize, Serialize};
 use super::best::Overall;
 use super::cell::CellSummary;
 use super::statistics::{Share, Statistics};
+use super::units::listed;
 use super::verdict::{Outcome, Verdict};
 use onbeat_record::{Cell, Series};
 
 /// The tuning that changes nothing.
 const UNTUNED: &str = "none";
+
+/// A tuning as a sentence names it: there, `none` reads as its opposite.
+pub(super) fn named(tuning: &str) -> &str {
+    if tuning == UNTUNED { "the untuned loop" } else { tuning }
+}
+
+/// `PC, PMC and the untuned loop`.
+pub(super) fn listed_tunings(tunings: &[String]) -> String {
+    listed(&tunings.iter().map(|tuning| named(tuning).to_owned()).collect::<Vec<_>>())
+}
+
+/// `with PMC`, `without tuning`.
+pub(super) fn with(tuning: &str) -> String {
+    if tuning == UNTUNED { "without tuning".to_owned() } else { format!("with {tuning}") }
+}
 
 /// What to show first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

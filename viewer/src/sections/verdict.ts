@@ -162,10 +162,14 @@ function numbers(report: Report, cells: readonly First[], hasChart: boolean): HT
   );
 }
 
+/** A tuning in a sentence, where "with none" reads as its opposite. */
+const withTuning = (tuning: string): string =>
+  tuning === 'none' ? 'without tuning' : `with ${tuning}`;
+
 /** The verdict by the loop's own deadline, as the terminal's first line has it. */
 function byDefault({ outcome, words }: DeadlineVerdict, { summary }: Report): string {
   const best = summary.verdict?.best;
-  const who = best && summary.tunings.length > 1 ? ` with ${best.tuning}` : '';
+  const who = best && summary.tunings.length > 1 ? ` ${withTuning(best.tuning)}` : '';
   return `${outcome === 'FAIL' ? 'fewer than ' : ''}${words}${who} (no --limit given)`;
 }
 
@@ -256,7 +260,7 @@ export function verdictSection(
       ? h(
           'p',
           { class: 'best' },
-          'Best tuning ',
+          'Best tuning: ',
           h('b', {}, best.tuning),
           tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`,
           `; highest latency ${loadPhrase(best.load)}.`,

@@ -164,8 +164,8 @@ impl Judged<'_> {
                 format!("late releases at most {} apart are one outage", count(gap(allowed)))
             }
             Joined::ByInterval => {
-                "the file does not tell where in an interval late releases were, \
-                                   so that those of an interval count as one outage"
+                "the file does not record where in an interval releases were late, so all \
+                 late ones of an interval count as one outage"
                     .to_owned()
             }
             Joined::Never => {
@@ -223,6 +223,6 @@ impl Judged<'_> {
             }
             (None, _) => String::new(),
         };
-        format!("; one not seen yet is taken to last {releases} releases on average{from}")
+        format!("; an outage not seen yet is assumed to last {releases} releases on average{from}")
     }
 }

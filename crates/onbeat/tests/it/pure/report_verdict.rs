@@ -26,7 +26,7 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
     );
     assert_eq!(
         verdict.basis,
-        "The verdict counts outages: late releases at most 10 apart are one outage; one not seen yet is taken to last \
+        "The verdict counts outages: late releases at most 10 apart are one outage; an outage not seen yet is assumed to last \
          100 releases on average. Changes slower than a sixtieth of this run (667 ms) are not covered."
     );
 }
@@ -217,10 +217,24 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
     let basis = &summary.cell("PM", "paper").unwrap().verdict.as_ref().unwrap().basis;
     assert!(
         basis.contains(
-            "taken to last 10 releases on average, as those of all cells under this load"
+            "assumed to last 10 releases on average, as those of all cells under this load"
         ) && basis.contains("for a wrong PASS are shared by 2, for a wrong FAIL by 4 verdicts"),
         "{basis}"
     );
+}
+
+/// "limit met with none" reads as if no tuning met it.
+#[test]
+fn the_untuned_loop_is_never_called_none_in_a_sentence() {
+    let both = [("none", 0), ("P", 0)];
+    let cells = both.map(|(tuning, over)| run_with_over(tuning, "idle", 12_000, over));
+    let sentence = |limit| bench(&["none", "P"], &["idle"], limit, &cells).verdict.sentence;
+    let passed = sentence(Some(limit(99.0)));
+    assert!(passed.starts_with("PASS: limit met without tuning: 99 % of"), "{passed}");
+    assert!(passed.contains("; P passes too"), "{passed}");
+    let compared = sentence(None);
+    assert!(compared.starts_with("No tuning is "), "{compared}");
+    assert!(compared.contains(" the untuned loop: "), "{compared}");
 }
 
 /// A bench that ends at the first look may not have reached every load.
@@ -320,7 +334,7 @@ fn without_a_limit_the_best_tuning_is_compared_with_none() {
     );
     assert_eq!(
         summary.verdict.sentence,
-        "PMCS is best: p99.9 release latency 12.3 us under the 2009 stress mix (`paper`), 61 times below none"
+        "PMCS is best: p99.9 release latency 12.3 us under the 2009 stress mix (`paper`), 61 times below the untuned loop"
     );
 }
 
@@ -332,7 +346,7 @@ fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
         |limit| bench(&["none", "P"], &["idle", "paper"], limit, &cells).verdict.sentence;
     assert_eq!(
         sentence(None),
-        "P is best: p99 release latency 8 us with no added load, 10 times below none"
+        "P is best: p99 release latency 8 us with no added load, 10 times below the untuned loop"
     );
     assert_eq!(
         sentence(Some(limit(99.0))),
@@ -350,7 +364,7 @@ fn tails_of_two_loads_are_named_and_not_divided() {
         of("P", "paper", 6 * US),
     ];
     let sentence = bench(&["none", "P"], &["idle", "paper"], None, &cells).verdict.sentence;
-    let expected = "P is best: p99 release latency 30 us with no added load, its worst load; none has 700 us under the 2009 stress \
+    let expected = "P is best: p99 release latency 30 us with no added load, its worst load; the untuned loop has 700 us under the 2009 stress \
                     mix (`paper`)";
 
     assert_eq!(sentence, expected);
@@ -362,7 +376,7 @@ fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support(
     let summary = bench(&["none", "P"], &["paper"], None, &[of("none", 40 * US), of("P", 20 * US)]);
     assert_eq!(
         summary.verdict.sentence,
-        "P is best: p90 release latency 20 us under the 2009 stress mix (`paper`), 2.0 times below none"
+        "P is best: p90 release latency 20 us under the 2009 stress mix (`paper`), 2.0 times below the untuned loop"
     );
 }
 
@@ -373,7 +387,9 @@ fn releases_that_none_skipped_are_said() {
         [run("none", "paper", &[skipping]), run("P", "paper", &[vec![late(20 * US); 1_000]])];
     let sentence = bench(&["none", "P"], &["paper"], None, &cells).verdict.sentence;
     assert!(
-        sentence.ends_with("52 times below none, which skipped 500 of 1,000 releases (50 %)"),
+        sentence.ends_with(
+            "52 times below the untuned loop, which skipped 500 of 1,000 releases (50 %)"
+        ),
         "{sentence}"
     );
 }
