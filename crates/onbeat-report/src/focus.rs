@@ -47,7 +47,7 @@ impl Focus {
     #[must_use]
     pub fn of_bench(cells: &[CellSummary], tunings: &[String], verdict: &Overall) -> Option<Self> {
         if let Some(worst) = &verdict.worst {
-            return Self::of_cpus(cells, worst);
+            return Self::of_worst(cells, worst);
         }
         let best = verdict.best.as_ref()?;
         let measured =
@@ -72,13 +72,15 @@ impl Focus {
         Some(Self { load: decides.load.clone(), series, tunings: shown })
     }
 
-    /// Of CPUs that were measured at once: the worst, then the one whose largest value is least.
-    fn of_cpus(cells: &[CellSummary], worst: &Cell) -> Option<Self> {
+    /// Of CPUs that were measured at once, or streams of another tool: the worst, then of the same
+    /// series and load the one whose largest value is least.
+    pub(super) fn of_worst(cells: &[CellSummary], worst: &Cell) -> Option<Self> {
         let of_worst = cells.iter().find(|cell| cell.cell() == *worst)?;
         let (series, _) = of_worst.main()?;
-        let others = cells.iter().filter(|cell| cell.tuning != worst.tuning);
+        let others =
+            cells.iter().filter(|cell| cell.tuning != worst.tuning && cell.load == worst.load);
         let least = others
-            .filter_map(|cell| Some((cell, cell.main()?.1.max_ns)))
+            .filter_map(|cell| Some((cell, cell.main().filter(|(of, _)| *of == series)?.1.max_ns)))
             .min_by_key(|(_, max_ns)| *max_ns);
         let tunings = std::iter::once(worst.tuning.clone())
             .chain(least.map(|(cell, _)| cell.tuning.clone()))

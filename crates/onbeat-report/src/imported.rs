@@ -5,6 +5,7 @@ use super::best::Overall;
 use super::cell::CellSummary;
 use super::cell_figures;
 use super::file_facts::{cell_of, last_second};
+use super::focus::Focus;
 use super::once::once;
 use super::summary::Summary;
 use super::units::{Letters, capital, counted, time_ns};
@@ -34,7 +35,23 @@ pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
     summary.elapsed_s = runs.iter().map(last_second).fold(0.0, f64::max);
     summary.period_ns = first.import.as_ref().and_then(|import| import.period_ns).unwrap_or(0);
     summary.verdict = overall(&summary.cells, limit);
+    // Of two, both are shown.
+    let worst = worst(&summary.cells, limit).filter(|_| summary.cells.len() > 2);
+    summary.focus = worst.and_then(|cell| Focus::of_worst(&summary.cells, &cell.cell()));
     Some(summary)
+}
+
+/// The stream that decides: by the outcome of its verdict, then by the releases that may be over
+/// the limit; without one by its largest value.
+fn worst(cells: &[CellSummary], limit: Option<Limit>) -> Option<&CellSummary> {
+    if limit.is_none() {
+        let with_figures = cells.iter().filter(|cell| cell.main().is_some());
+        return with_figures.max_by_key(|cell| cell.max_ns());
+    }
+    let judged = cells.iter().filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
+    let decisive = judged
+        .max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)));
+    decisive.map(|(cell, _)| cell)
 }
 
 /// All streams together: a limit holds when it holds in each of them.
@@ -53,10 +70,7 @@ fn overall(cells: &[CellSummary], limit: Option<Limit>) -> Overall {
 }
 
 fn judged(cells: &[CellSummary], limit: Limit) -> String {
-    let decisive = cells
-        .iter()
-        .filter_map(|cell| Some((cell, cell.verdict.as_ref()?)))
-        .max_by_key(|(_, v)| v.outcome);
+    let decisive = worst(cells, Some(limit)).and_then(|cell| Some((cell, cell.verdict.as_ref()?)));
     let Some((cell, verdict)) = decisive else { return "no samples".to_owned() };
     let words = limit_in_words(limit);
     let who = &cell.tuning;
@@ -88,8 +102,7 @@ pub(super) fn as_headline(summary: &Summary, clause: &str) -> String {
 
 /// `ct thread 0: wake-up latency at most 1.2 ms in 1,999 samples`.
 fn worst_in_words(cells: &[CellSummary]) -> String {
-    let figures = cells.iter().filter_map(|cell| Some((cell, cell.main()?)));
-    let worst = figures.max_by_key(|(_, (_, of))| of.max_ns);
+    let worst = worst(cells, None).and_then(|cell| Some((cell, cell.main()?)));
     worst.map_or_else(
         || "no samples".to_owned(),
         |(cell, (series, of))| {

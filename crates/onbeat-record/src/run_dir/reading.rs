@@ -16,6 +16,9 @@ use crate::writer_lock::is_being_written;
 /// What holds a run file's header for certain, in bytes.
 const BEGINNING_BYTES: u64 = 64 * 1024;
 
+/// Digits of a number in a name that are compared by value.
+const MOST_DIGITS: usize = 20;
+
 /// A run as its files hold it.
 #[derive(Debug)]
 pub struct StoredRun {
@@ -97,7 +100,21 @@ pub fn run_files(path: &Path) -> Result<Vec<PathBuf>, RunDirError> {
     let mut names: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
     names.retain(|name| name.to_string_lossy().ends_with(RUN_FILE_ENDING));
     names.sort();
+    names.sort_by_cached_key(|name| by_number(name));
     if names.is_empty() { Err(RunDirError::NoRun { path: path.to_owned() }) } else { Ok(names) }
+}
+
+/// The key of a name among others, where numbers count by their value: thread 2 is before thread 10.
+fn by_number(name: &Path) -> Vec<u8> {
+    let name = name.as_os_str().as_encoded_bytes();
+    let mut key = Vec::with_capacity(name.len());
+    for part in name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        if part.first().is_some_and(u8::is_ascii_digit) {
+            key.resize(key.len() + MOST_DIGITS.saturating_sub(part.len()), b'0');
+        }
+        key.extend_from_slice(part);
+    }
+    key
 }
 
 /// Returns whether a process writes to a file of the run now.
@@ -166,6 +183,15 @@ mod tests {
             RunFile::parse(&file, text.as_bytes()).unwrap().header.probe,
             stored.files[0].header.probe
         );
+    }
+
+    #[test]
+    fn files_are_in_the_order_of_the_numbers_in_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["ct_thread_0", "ct_thread_2", "ct_thread_10", "none-cpu=20_", "none-idle"];
+        let paths = names.map(|name| dir.path().join(format!("{name}{RUN_FILE_ENDING}")));
+        paths.iter().rev().for_each(|path| fs::write(path, "").unwrap());
+        assert_eq!(run_files(dir.path()).unwrap(), paths);
     }
 
     #[test]

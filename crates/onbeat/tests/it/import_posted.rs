@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use onbeat::import::{SourceOptions, Stream};
-use onbeat::record::{LimitNote, Series};
+use onbeat::record::{Cell, LimitNote, Series};
 
 use crate::import_world;
 use import_world::{bytes_of, cell, figures, read, refused, skipping, streams};
@@ -334,6 +334,25 @@ fn a_percentage_of_recorded_gaps_is_not_one_of_all() {
     let cells: Vec<_> = summary.cells.iter().collect();
     let check = &onbeat_report::gate::limit_checks("run", &cells, limit)[0];
     assert!(check.basis.contains("of gaps beyond the detector's threshold"), "{check:?}");
+}
+
+#[test]
+fn of_many_streams_the_worst_and_the_best_are_shown_first() {
+    let text = "# Histogram\n000003 000009\t000008\t000009\n000007 000000\t000002\t000000\n000090 000001\t000000\t000001\n\
+                # Total: 000000010 000000010 000000010\n# Min Latencies: 00003 00003 00003\n# Avg Latencies: 00011 00003 00011\n\
+                # Max Latencies: 00090 00007 00090\n# Histogram Overflows: 00000 00000 00000\n";
+    let named = |(number, stream): (usize, &Stream)| {
+        let mut run = import_world::run_of(stream);
+        run.header.cell = Some(Cell::new(format!("thread {number}"), "unknown"));
+        run
+    };
+    let runs: Vec<_> = streams(text).iter().enumerate().map(named).collect();
+    let summary = onbeat_report::imported::summary(&runs, None).unwrap();
+    let (sentence, focus) = (summary.verdict.sentence, summary.focus.unwrap());
+    assert!(sentence.starts_with("thread 2: "), "{sentence}");
+    assert_eq!(focus.tunings, ["thread 2", "thread 1"]);
+    let both = onbeat_report::imported::summary(&runs[..2], None).unwrap();
+    assert_eq!(both.focus, None, "of two, both are shown");
 }
 
 #[test]
