@@ -118,14 +118,30 @@ impl Comparison {
             } else {
                 format!("{}: ", compared.cell)
             };
+            let first = sentences.len();
+            let mut undecided: Vec<(String, Vec<String>)> = Vec::new();
             for other in others {
                 let runs = (self.runs[other.run].as_str(), self.runs[base.run].as_str());
-                sentences.push(format!("{of}{}", difference(compared.series, runs, &other.ratios)));
+                match difference(compared.series, runs, &other.ratios) {
+                    Ok(words) => sentences.push(format!("{of}{words}")),
+                    Err(why) => match undecided.iter_mut().find(|(known, _)| *known == why) {
+                        Some((_, names)) => names.push(runs.0.to_owned()),
+                        None => undecided.push((why, vec![runs.0.to_owned()])),
+                    },
+                }
                 if compared.series == Series::ReleaseLatency {
                     let skipped = skipped(runs, (other, base));
                     sentences.extend(skipped.map(|words| format!("{of}{words}")));
                 }
             }
+            let base = &self.runs[base.run];
+            let in_words = |(why, names): (String, Vec<String>)| match names.as_slice() {
+                [mine] => format!("{of}INCONCLUSIVE whether {mine} and {base} differ: {why}"),
+                all => {
+                    format!("{of}INCONCLUSIVE whether {} differ from {base}: {why}", listed(all))
+                }
+            };
+            sentences.splice(first..first, undecided.into_iter().map(in_words));
         }
 
         sentences
@@ -133,7 +149,12 @@ impl Comparison {
 }
 
 /// Names what differs between two runs, with its size; or says of which percentiles nothing does.
-fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> String {
+/// `Err` is why neither is known.
+fn difference(
+    series: Series,
+    (mine, base): (&str, &str),
+    ratios: &[Ratio],
+) -> Result<String, String> {
     let words = series.words();
     let sized = |ratio: &Ratio| format!("{} {}", ratio.metric, ratio.words());
     let (undecided, decided): (Vec<&Ratio>, Vec<&Ratio>) =
@@ -142,12 +163,11 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
         decided.into_iter().partition(|ratio| ratio.is_visible());
     let too_wide: Vec<String> = undecided.iter().map(|ratio| ratio.metric.clone()).collect();
     if differing.is_empty() && alike.is_empty() {
-        let why = match too_wide.as_slice() {
+        return Err(match too_wide.as_slice() {
             [] if ratios.iter().any(|ratio| ratio.wanders) => WANDERS.to_owned(),
             [] => without_interval(ratios),
             which => format!("the interval of {} {TOO_WIDE}", listed(which)),
-        };
-        return format!("INCONCLUSIVE whether {mine} and {base} differ: {why}");
+        });
     }
 
     let assumed = match ratios.iter().any(|ratio| ratio.independently) {
@@ -160,10 +180,10 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     };
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
     if differing.is_empty() {
-        return format!(
+        return Ok(format!(
             "No visible difference of {words} between {mine} and {base}: {}{assumed}",
             same.join(", ")
-        );
+        ));
     }
 
     let named: Vec<String> = differing.iter().map(|ratio| sized(ratio)).collect();
@@ -172,10 +192,10 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     } else {
         format!("; no visible difference: {}", same.join(", "))
     };
-    format!(
+    Ok(format!(
         "The {words} of {mine} differs from that of {base}: {}{rest}{assumed}",
         named.join(", ")
-    )
+    ))
 }
 
 /// Why a ratio with an interval decides nothing.
@@ -188,9 +208,7 @@ pub(super) fn without_interval(ratios: &[Ratio]) -> String {
     } else if ratios.iter().all(|ratio| !ratio.supported) {
         format!("fewer than {LEAST_ABOVE} samples beyond each percentile")
     } else {
-        format!(
-            "one of them has neither {LEAST_STRETCHES} blocks or intervals nor {LEAST_RUNS} runs"
-        )
+        format!("a side has neither {LEAST_STRETCHES} blocks or intervals nor {LEAST_RUNS} runs")
     }
 }
 
