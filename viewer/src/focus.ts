@@ -41,7 +41,7 @@ const share = (part: number, all: number): string =>
   `${percent(Number(((100 * part) / Math.max(all, 1)).toPrecision(3)))} (${count(part)} of ${count(all)})`;
 
 function late({ deadline_misses: misses, skipped, slots }: CellSummary): FirstRow['figures'][0] {
-  if (misses === null && skipped === null) return NONE;
+  if (slots === 0 || (misses === null && skipped === null)) return NONE;
   return { text: share((misses ?? 0) + (skipped ?? 0), slots), supported: true };
 }
 

@@ -162,7 +162,8 @@ function scrollWhenSettled(section: string): () => void {
 }
 
 /** What the charts are, in a sentence or two. */
-function chartsLead(report: Report, isRecorded: boolean): string {
+function chartsLead(report: Report, isRecorded: boolean, isMeasured: boolean): string {
+  if (!isMeasured) return 'No samples were recorded, so there are no charts.';
   if (!isRecorded)
     return 'This page does not contain the recordings, so it has no charts. The figures above are complete.';
   const choose =
@@ -190,10 +191,11 @@ function show(unpacked: Unpacked): void {
   const cells = picker(store);
   let spikes = spikesSection(store);
   const robot = robotSections(store);
-  const isRecorded = report.cells.some((cell) => cell.file !== null);
+  const isMeasured = report.cells.some((cell) => Object.keys(cell.figures.series).length > 0);
+  const isRecorded = isMeasured && report.cells.some((cell) => cell.file !== null);
   let settled = (): void => {};
   const firsts = (): First[] => firstCells(report, first);
-  const top = firstChart(store, firsts);
+  const top = isRecorded ? firstChart(store, firsts) : null;
   const charts = buildCharts(
     store,
     top,
@@ -209,28 +211,26 @@ function show(unpacked: Unpacked): void {
     chainSection(report),
     packetsSection(report),
     eventsSection(report),
-    bar.element,
+    isMeasured || robot ? bar.element : null,
     ...(robot?.elements ?? []),
     compared?.element,
     section(
       'charts',
       'Charts',
-      chartsLead(report, isRecorded),
+      chartsLead(report, isRecorded, isMeasured),
       isRecorded && report.cells.length > 1 ? cells.element : null,
       isRecorded ? h('div', { class: 'charts' }, ...charts.figures) : null,
       isRecorded && !isTimed(report)
         ? h('p', { class: 'note' }, 'The source gives no times of its samples.')
         : null,
     ),
-    matrix.element,
+    isMeasured ? matrix.element : null,
     causesSection(report),
     spikes.element,
     report.kind === 'bench' && report.summary.sweep === undefined
       ? effectsSection(report.summary.effects)
       : null,
-    modesSection(report),
-    normalSection(report),
-    extremesSection(report),
+    ...(isMeasured ? [modesSection(report), normalSection(report), extremesSection(report)] : []),
     report.summary.derived && report.summary.ladder.length === 0
       ? null
       : ladderSection(report.summary.ladder),

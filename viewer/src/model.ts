@@ -70,6 +70,13 @@ export function buildReport(summary: Summary, files: RunFile[]): Report {
   return { kind, summary, cells, files, start: starts.length > 0 ? Math.min(...starts) : 0 };
 }
 
+/** Whether the recording ends before its run did, and nobody writes to it any more. */
+export const isTruncated = ({ figures, file }: Cell): boolean =>
+  figures.permitted &&
+  !figures.goes_on &&
+  ((figures.file !== null && !figures.complete) ||
+    (file !== null && file.run !== null && file.end === null && !figures.import));
+
 /** Moves a time of `file` from seconds since the file's start to the clock in use. */
 export function onClock(
   report: Report,

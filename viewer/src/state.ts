@@ -104,12 +104,13 @@ export function firstState(report: Report): State {
         ),
       ),
     ];
-  } else if (report.kind === 'bench') {
+  } else if (report.kind === 'bench' || summary.focus) {
     const load = summary.focus?.load ?? summary.verdict?.best?.load ?? summary.loads.at(-1);
     const ofLoad = shown.filter((cell) => cell.load === load);
     const best =
-      ofLoad.find((cell) => cell.tuning === summary.verdict?.best?.tuning) ??
-      ofLoad[ofLoad.length - 1];
+      ofLoad.find(
+        (cell) => cell.tuning === (summary.verdict?.best?.tuning ?? summary.focus?.tunings[1]),
+      ) ?? ofLoad[ofLoad.length - 1];
     const untuned = summary.focus?.tunings[0] ?? 'none';
     const none = ofLoad.find((cell) => cell.tuning === untuned) ?? ofLoad[0];
     const between = ofLoad.find((cell) => cell.tuning === 'P' || cell.tuning === 'PM');

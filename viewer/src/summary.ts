@@ -61,6 +61,7 @@ export interface CellSummary {
   permitted: boolean;
   why_not: string | null;
   complete: boolean;
+  goes_on?: boolean;
   blocks: number;
   slots: number;
   cycles: number;

@@ -26,6 +26,10 @@ export const loadHeading = (load: string): string =>
 /** A load in a sentence, with its preposition. */
 export const loadPhrase = (load: string): string => LOADS[load]?.[1] ?? `under ${load}`;
 
+/** The same behind a name; nothing where it is not known. */
+export const placePhrase = (load: string | undefined): string =>
+  load === undefined || load === 'unknown' ? '' : ` ${loadPhrase(load)}`;
+
 /** What marks a figure that chance may have made. */
 export const UNSUPPORTED = 'fewer than 10 samples beyond this value';
 

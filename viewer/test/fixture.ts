@@ -810,7 +810,7 @@ export function bench(blocks = 6, seconds = 10, causes = true): string {
     ...(causes
       ? {
           causes: [
-            'With no added load, 62 spikes: 21 steal (worst 402 us), 15 late idle exit (worst 398 us), 12 kernel section in onbeat-load/write (worst 311 us), 8 softirq NET_RX (worst 280 us) and 6 of other causes; 97.8 % of their lateness is accounted for',
+            'With no added load, 62 spikes: 21 steal (worst 402 us), 15 late idle exit (worst 398 us), 12 kernel section in onbeat-load/write (worst 311 us), 8 softirq NET_RX (worst 280 us) and 6 with other causes; causes account for 97.8 % of their lateness',
             'To reduce steal: give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal',
           ],
         }

@@ -49,6 +49,11 @@ const everything = (): string =>
     const cell = summary.cells.find(({ tuning, load }) => tuning === 'PMCS' && load === 'paper')!;
     Object.assign(cell, { conclusions: concluded, by_second: seconds });
   });
+/** Eighteen streams of another tool, of which eight are shown first. */
+const many = (): string =>
+  withSummary(bench(1, 2), (summary) =>
+    Object.assign(summary, { order: 'imported', focus: undefined }),
+  );
 const swept = (): string =>
   withSummary(withEverySeries(hour(60)), (summary) => Object.assign(summary, { sweep }));
 
@@ -62,6 +67,7 @@ describe('the layout in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM 
       'swept.html': filled(swept()),
       'bus.html': filled(switchedOff()),
       'compared.html': filled(compared()),
+      'many.html': filled(many()),
     });
   });
   after(async () => {
@@ -88,6 +94,7 @@ describe('the layout in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM 
     ['swept', 'light'],
     ['bus', 'dark'],
     ['compared', 'light'],
+    ['many', 'light'],
   ] as const) {
     test(`nothing is cut, covered or wider than its box: ${name}, ${colorScheme}`, async () => {
       const page = await browser.newPage({

@@ -122,6 +122,19 @@ test('the first selection is the untuned cell, one between and the best one', ()
   assert.equal(state.tag, 'release_latency');
 });
 
+test('of many streams of another tool, the worst and the best are selected first', () => {
+  const focus = { load: 'paper', series: 'release_latency', tunings: ['MC', 'P'] };
+  const verdict = { ...report.summary.verdict!, best: null };
+  const summary = { ...report.summary, order: 'imported', focus, verdict };
+  const streams = buildReport(summary, report.files);
+  const picked = firstState(streams).slots.filter((key) => key !== null);
+  assert.equal(streams.kind, 'files');
+  assert.deepEqual(
+    picked.map((key) => streams.cells.find((one) => one.key === key)!.name),
+    ['MC · paper', 'P · paper'],
+  );
+});
+
 test('what was cut off, not permitted or substituted is noted', () => {
   const notes = collectNotes(report).map(([who, what]) => `${who}: ${what}`);
   assert.ok(

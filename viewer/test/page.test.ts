@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
-import { bench, filled, hour, runFile, switchedOff } from './fixture.ts';
+import { bench, filled, hour, runFile, switchedOff, withSummary } from './fixture.ts';
 import { walking } from './walking.ts';
 import { readText } from '../src/hlog.ts';
 import { held, human, ns, usCell } from '../src/units.ts';
@@ -92,6 +92,13 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       'bus.html': filled(switchedOff()),
       'robot.html': filled(walking()),
       'empty.html': template,
+      'nothing.html': filled(
+        withSummary(hour(10), (summary) => {
+          Object.assign(summary.cells[0]!, { series: {}, slots: 0, verdict: null });
+          const verdict = { outcome: null, sentence: 'INCONCLUSIVE: no samples were recorded' };
+          Object.assign(summary, { verdict, limit: null, focus: undefined });
+        }),
+      ),
       'PM-idle.onbeat.hlog': dropped,
       'crowd.onbeat.hlog': crowd,
     });
@@ -768,6 +775,15 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.match(await page.locator('#causes').innerText(), /Not analysed/);
       assert.equal(await page.locator('#spikes th button', { hasText: /^cause/ }).count(), 0);
       assert.ok((await page.locator('#spikes tbody tr').count()) > 0);
+    });
+  });
+
+  test('a run without samples says so, and has neither empty charts nor shares of nothing', async () => {
+    await opened('nothing.html', {}, async (page) => {
+      const words = await page.locator('#verdict .words').innerText();
+      assert.match(words, /INCONCLUSIVE\s+No samples were recorded/);
+      assert.equal(await page.locator('.numbers, .chart, #matrix, .bar').count(), 0);
+      assert.match(await page.locator('#charts').innerText(), /No samples were recorded/);
     });
   });
 

@@ -70,7 +70,7 @@ pub fn overall(
     limit: Option<Limit>,
 ) -> Overall {
     let Some(ranking) = ranking(cells, files, (tunings, loads), limit) else {
-        let sentence = "INCONCLUSIVE: no cell has samples".to_owned();
+        let sentence = "INCONCLUSIVE: no samples were recorded".to_owned();
         return Overall {
             outcome: limit.map(|_| Outcome::Inconclusive),
             sentence,

@@ -100,7 +100,9 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
 
 fn share(causes: &Causes) -> String {
     let all = causes.values().fold(CauseCount::default(), CauseCount::merged);
-    percent(all.accounted_ns as f64 / all.lateness_ns.max(1) as f64)
+    // Rounded down, as on the page: 100 % means all of it.
+    let of = u128::from(all.lateness_ns.max(1));
+    percent((u128::from(all.accounted_ns) * 1_000 / of).min(1_000) as f64 / 1e3)
 }
 
 /// `9 softirq NET_RX (worst 3.7 ms)`, or `9 softirq (7 NET_RX; worst 3.7 ms)` where others made

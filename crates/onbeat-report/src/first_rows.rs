@@ -82,9 +82,9 @@ impl Summary {
     }
 }
 
-/// `10.7 % (420 of 3,921)`; `None` where the source does not count them.
+/// `10.7 % (420 of 3,921)`; `None` where the source does not count them, or nothing was released.
 fn late(cell: &CellSummary) -> Option<FirstFigure> {
-    if cell.deadline_misses.is_none() && cell.skipped.is_none() {
+    if cell.slots == 0 || cell.deadline_misses.is_none() && cell.skipped.is_none() {
         return None;
     }
     Some(observed(share(cell.late_or_skipped(), cell.slots)))

@@ -4,7 +4,7 @@ import { isFiguresOnly, type Range, type Report } from '../model.ts';
 import type { Change, Scale, Store } from '../state.ts';
 import { sec } from '../units.ts';
 import type { First } from '../focus.ts';
-import { loadPhrase, seriesWord } from '../words.ts';
+import { placePhrase, seriesWord } from '../words.ts';
 import { distribution } from './distribution.ts';
 import { Chart } from './frame.ts';
 import { heatMap } from './heat.ts';
@@ -54,8 +54,7 @@ export function firstChart(store: Store, cells: () => readonly First[]): Chart |
   const tag = shown()[0]?.tag;
   if (tag === undefined) return null;
   const isNarrow = innerWidth <= 640;
-  const load = store.report.summary.focus?.load;
-  const where = load === undefined ? '' : ` ${loadPhrase(load)}`;
+  const where = placePhrase(store.report.summary.focus?.load);
   return new Chart(
     'first',
     'Percentiles',

@@ -25,14 +25,16 @@ export function wordsWidth(words: string, size = 12): number {
   return measuring.measureText(words).width;
 }
 
-/** Words cut to a width, with dots where something is missing. */
+/** Words cut to a width, with dots where something is missing: names of runs often differ at their end alone. */
 export function shortened(
   words: string,
   room: number,
   width: (words: string) => number = wordsWidth,
 ): string {
   if (width(words) <= room) return words;
+  const cut = (keep: number): string =>
+    `${words.slice(0, Math.ceil(keep / 2))}…${words.slice(words.length - Math.floor(keep / 2))}`;
   let keep = words.length - 1;
-  while (keep > 1 && width(`${words.slice(0, keep)}…`) > room) keep--;
-  return `${words.slice(0, keep)}…`;
+  while (keep > 1 && width(cut(keep)) > room) keep--;
+  return cut(keep);
 }

@@ -269,10 +269,11 @@ export function causesSection(report: Report): HTMLElement {
       ? `${count(analysed)} of ${spikesWord(spikes)} were`
       : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`;
   const bars = cells.length > 1 ? 'Each bar is one cell, with its total at the right. ' : '';
-  const lead =
-    `${those} analysed; causes account for ${accounted(all)} of their lateness. ` +
-    `${bars}Each spike counts under its main cause.`;
   const sentences = report.summary.causes ?? [];
+  // The sentences have it for each load.
+  const share =
+    sentences.length > 0 ? '' : `; causes account for ${accounted(all)} of their lateness`;
+  const lead = `${those} analysed${share}. ${bars}Each spike counts under its main cause.`;
   return section(
     'causes',
     'Causes of latency',

@@ -1,6 +1,6 @@
 // What else has to be known to believe the figures, and what the words mean.
 import { h, prose, section } from '../dom.ts';
-import type { Report } from '../model.ts';
+import { isTruncated, type Report } from '../model.ts';
 import { count, held, moment, sec } from '../units.ts';
 import { GLOSSARY } from '../words.ts';
 
@@ -20,13 +20,9 @@ export function collectNotes(report: Report): [string, string][] {
         cell.name,
         `not permitted${cell.figures.why_not ? `: ${cell.figures.why_not}` : ''}`,
       ]);
-    else if (
-      (cell.figures.file !== null && !cell.figures.complete) ||
-      (cell.file !== null &&
-        cell.file.run !== null &&
-        cell.file.end === null &&
-        !cell.figures.import)
-    )
+    else if (cell.figures.goes_on)
+      notes.push([cell.name, 'run in progress; figures from the part recorded so far']);
+    else if (isTruncated(cell))
       notes.push([cell.name, 'truncated; figures from the recorded part']);
     if (cell.figures.lost > 0)
       notes.push([

@@ -1,11 +1,11 @@
 // The verdict and its grounds.
 import { h, prose } from '../dom.ts';
-import { firstRows, type First } from '../focus.ts';
-import type { Report } from '../model.ts';
+import { firstRows, type First, type FirstRow } from '../focus.ts';
+import { isTruncated, type Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
 import type { CellSummary, DeadlineVerdict, Outcome, Sweep } from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
-import { loadPhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
+import { loadPhrase, placePhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
 import { swatch } from './picker.ts';
 
 /** Each outcome as a word, a sign and a class for its colour. */
@@ -40,7 +40,11 @@ function facts(report: Report): [string, string][] {
   const list: [string, string][] = [
     ['Started', when(summary.started_unix_s)],
     // A source without times has no length.
-    ['Elapsed', summary.elapsed_s > 0 ? duration(sec(summary.elapsed_s)) : 'unknown'],
+    [
+      'Elapsed',
+      (summary.elapsed_s > 0 ? duration(sec(summary.elapsed_s)) : 'unknown') +
+        (report.cells.some(isTruncated) ? ', truncated' : ''),
+    ],
   ];
   if (summary.period_ns > 0) list.push(['Period', human(summary.period_ns)]);
   if (summary.limit)
@@ -97,6 +101,9 @@ const counted = (text: string): (string | HTMLElement)[] => {
     : [text.slice(0, at), ' ', h('span', { class: 'muted' }, text.slice(at + 1))];
 };
 
+/** Cells whose figures are side by side. */
+const MOST_COLUMNS = 3;
+
 /** Before and after in numbers, or the figures of one run. */
 function numbers(report: Report, cells: readonly First[], hasChart: boolean): HTMLElement | null {
   const rows = firstRows(report, cells).filter(({ figures }) =>
@@ -106,58 +113,55 @@ function numbers(report: Report, cells: readonly First[], hasChart: boolean): HT
   if (first === undefined || rows.length === 0) return null;
   const focus = report.summary.focus;
   const word = seriesWord(first.tag);
-  const where = focus ? ` ${loadPhrase(focus.load)}` : '';
   const name = ({ cell }: First): string =>
     focus ? cell.tuning : cells.length > 1 ? cell.name : word.name;
   const isMarked = rows.some(({ figures }) => figures.some(({ supported }) => !supported));
+  const nameOf = (one: First, scope: 'col' | 'row'): HTMLElement =>
+    h(
+      'th',
+      {
+        scope,
+        title: focus ? tuningWords(one.cell.tuning) : null,
+        class: name(one).length <= 12 ? 'short' : null,
+      },
+      hasChart && cells.length > 1 ? swatch(one.slot) : null,
+      name(one),
+    );
+  const figure = ({ text, supported }: FirstRow['figures'][0]): HTMLElement =>
+    h(
+      'td',
+      { class: supported ? null : 'few' },
+      ...counted(held(text)),
+      supported ? null : h('span', { class: 'degree', title: UNSUPPORTED }, '°'),
+    );
+  const caption = `${word.name}${placePhrase(focus?.load)}`;
+  // Columns for a few, lines for more.
+  const isMany = cells.length > MOST_COLUMNS;
+  const [head, body] = isMany
+    ? [
+        rows.map((row) => h('th', { scope: 'col' }, held(row.name))),
+        cells.map((one, i) => [nameOf(one, 'row'), ...rows.map((row) => figure(row.figures[i]!))]),
+      ]
+    : [
+        cells.map((one) => nameOf(one, 'col')),
+        rows.map((row) => [
+          h('th', { scope: 'row' }, held(row.name)),
+          ...row.figures.map((one) => figure(one)),
+        ]),
+      ];
+  const table = h(
+    'table',
+    {},
+    h('caption', { class: 'vh' }, caption),
+    h('thead', {}, h('tr', {}, h('td', {}), ...head)),
+    h('tbody', {}, ...body.map((line) => h('tr', {}, ...line))),
+  );
   return h(
     'div',
-    { class: 'numbers' },
-    h(
-      'table',
-      {},
-      h('caption', { class: 'vh' }, `${word.name}${where}`),
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          h('td', {}),
-          ...cells.map((one) =>
-            h(
-              'th',
-              {
-                scope: 'col',
-                title: focus ? tuningWords(one.cell.tuning) : null,
-                class: name(one).length <= 12 ? 'short' : null,
-              },
-              hasChart && cells.length > 1 ? swatch(one.slot) : null,
-              name(one),
-            ),
-          ),
-        ),
-      ),
-      h(
-        'tbody',
-        {},
-        ...rows.map((row) =>
-          h(
-            'tr',
-            {},
-            h('th', { scope: 'row' }, held(row.name)),
-            ...row.figures.map(({ text, supported }) =>
-              h(
-                'td',
-                { class: supported ? null : 'few' },
-                ...counted(held(text)),
-                supported ? null : h('span', { class: 'degree', title: UNSUPPORTED }, '°'),
-              ),
-            ),
-          ),
-        ),
-      ),
-    ),
+    { class: isMany ? 'numbers many' : 'numbers' },
+    isMany
+      ? h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, table)
+      : table,
     isMarked ? h('p', { class: 'muted' }, `° ${UNSUPPORTED}`) : null,
   );
 }
@@ -201,7 +205,8 @@ export function verdictSection(
       : 'No latency limit was given, so this report has no verdict.');
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
-  const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
+  const stated = /^(PASS|FAIL|INCONCLUSIVE): /.exec(title);
+  const answer = title.slice(stated?.[0].length ?? 0);
   // A limit on alarms is a limit: the loop's own deadline decides nothing beside it.
   const deadline = verdict?.outcome ? undefined : verdict?.deadline;
   const [clause, rest] = firstClause(
@@ -227,7 +232,8 @@ export function verdictSection(
   ];
   const ground = (words: string): HTMLElement =>
     h('p', { class: 'ground' }, ...prose(held(asHeadline(words))));
-  const shown = verdict?.outcome ?? deadline?.outcome ?? swept?.outcome;
+  const shown =
+    verdict?.outcome ?? deadline?.outcome ?? swept?.outcome ?? (stated?.[1] as Outcome | undefined);
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h(
     'section',
