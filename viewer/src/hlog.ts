@@ -416,6 +416,9 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
   }
 }
 
+/** What every encoded histogram begins with, whatever its version. */
+const COOKIE = 'HIST';
+
 function histogramLine(file: RunFile, line: string): void {
   let at = 0;
   // Of onbeat's own files lines without a tag count every release; other logs do not say what theirs are.
@@ -430,7 +433,7 @@ function histogramLine(file: RunFile, line: string): void {
   const t = parseFloat(line.slice(at, a));
   const length = parseFloat(line.slice(a + 1, b));
   const max = parseFloat(line.slice(b + 1, c));
-  if (c < 0 || Number.isNaN(t) || Number.isNaN(length)) {
+  if (c < 0 || Number.isNaN(t) || Number.isNaN(length) || !line.startsWith(COOKIE, c + 1)) {
     file.problems.push('skipped a line that is not a histogram line');
     return;
   }

@@ -335,22 +335,22 @@ function showEmpty(why: string): void {
 
 async function take(list: FileList | null | undefined): Promise<void> {
   if (!list || list.length === 0) return;
-  try {
-    const found = await fromFiles([...list]);
-    if (found.summary === null && !found.files.some((file) => file.series.size > 0)) {
-      announce('No histogram lines found.');
-      if (held.length === 0) showEmpty('These files contain no histogram lines.');
-      return;
-    }
+  const found = await fromFiles([...list]);
+  if (found.files.length > 0 || found.summary !== null) {
     const names = new Set(found.files.map((file) => file.name));
     held = found.summary
       ? found.files
       : [...held.filter((file) => !names.has(file.name)), ...found.files];
     show({ files: held, summary: found.summary });
-    announce(`${found.files.length} ${found.files.length === 1 ? 'file' : 'files'} read`);
-  } catch (error) {
-    showEmpty(`The file could not be read: ${(error as Error).message}`);
   }
+  const read = `${found.files.length} ${found.files.length === 1 ? 'file' : 'files'} read`;
+  document.getElementById('refused')?.remove();
+  if (found.refused.length === 0) return announce(read);
+  // Beside the page that is open: a file of the wrong kind does not take it away.
+  const words = `Not read: ${found.refused.join(', ')}. Results of other tools are converted by onbeat import.`;
+  page.prepend(h('p', { id: 'refused', class: 'note' }, words));
+  scrollTo(0, 0);
+  announce(found.files.length > 0 ? `${read}. ${words}` : words);
 }
 
 function chrome(): void {

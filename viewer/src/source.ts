@@ -4,7 +4,12 @@ import { readText, type Unpacked } from './hlog.ts';
 
 async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return new Response(stream).text();
+  try {
+    return await new Response(stream).text();
+  } catch {
+    // Chromium says "Failed to fetch".
+    throw new Error('damaged or truncated gzip data');
+  }
 }
 
 /** Unpacks the data tag; null when the template was never filled. */
@@ -14,16 +19,25 @@ export async function fromTag(tag: HTMLElement | null): Promise<Unpacked | null>
   return readText(await gunzip(base64Bytes(text)), 'data');
 }
 
-/** Reads dropped files: run files, HdrHistogram logs, either of them gzipped, or a whole unpacked page text. */
-export async function fromFiles(files: readonly File[]): Promise<Unpacked> {
-  const all: Unpacked = { files: [], summary: null };
+async function textOf(file: File): Promise<string> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const zipped = bytes[0] === 0x1f && bytes[1] === 0x8b;
+  return zipped ? gunzip(bytes) : new TextDecoder().decode(bytes);
+}
+
+/** Reads dropped files: run files, HdrHistogram logs, either of them gzipped, or a whole unpacked page text. Those that hold nothing to show are named in `refused`, each with the reason. */
+export async function fromFiles(files: readonly File[]): Promise<Unpacked & { refused: string[] }> {
+  const all: Unpacked & { refused: string[] } = { files: [], summary: null, refused: [] };
   for (const file of files) {
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    const zipped = bytes[0] === 0x1f && bytes[1] === 0x8b;
-    const text = zipped ? await gunzip(bytes) : new TextDecoder().decode(bytes);
-    const { files: found, summary } = readText(text, file.name.replace(/\.gz$/, ''));
-    all.files.push(...found);
-    all.summary ??= summary;
+    try {
+      const found = readText(await textOf(file), file.name.replace(/\.gz$/, ''));
+      if (found.summary === null && !found.files.some(({ series }) => series.size > 0))
+        throw new Error('no histogram lines');
+      all.files.push(...found.files);
+      all.summary ??= found.summary;
+    } catch (error) {
+      all.refused.push(`${file.name} (${(error as Error).message})`);
+    }
   }
   return all;
 }

@@ -795,6 +795,22 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       await settled(page);
       assert.match(await page.locator('#matrix .note').innerText(), /Computed from the histograms/);
       assert.equal(await page.locator('.plot canvas').count(), 5);
+      const [title, read] = [page.locator('h1'), await page.locator('h1').innerText()];
+      const file = (name: string, bytes: number[] | string) => ({
+        name,
+        mimeType: 'application/octet-stream',
+        buffer: Buffer.from(bytes as string),
+      });
+      const csv = file('x.csv', 'time,a,b,c\n0.1,2,3,4\n');
+      await page
+        .locator('#files')
+        .setInputFiles([csv, file('x.gz', [0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8])]);
+      await page.waitForSelector('#refused');
+      assert.match(
+        await page.locator('#refused').innerText(),
+        /Not read: x.csv \(no histogram lines\), x.gz \(damaged or truncated gzip data\)\. .*onbeat import/,
+      );
+      assert.equal(await title.innerText(), read, 'what is open stays open');
     });
   });
 
