@@ -23,11 +23,13 @@ export const count = (value: number): string => grouped(Math.round(value), 0);
 
 /**
  * A time as microseconds without the unit, for tables that state it once.
- * Means and deviations get one more decimal than single observations; from 10 ms on, none.
+ * Means and deviations get one more decimal than single observations; from 10 ms on, none; below 0.1, three.
  */
 export function usCell(value: Ns, averaged: boolean): string {
   const us = value / 1000;
   if (Math.abs(us) >= 10_000) return grouped(us, 0);
+  // 30 ns are not 0.
+  if (us !== 0 && Math.abs(us) < 0.1) return grouped(us, 3);
   return grouped(us, averaged ? 2 : 1);
 }
 

@@ -6,6 +6,7 @@ import type { Browser, Page } from 'playwright-core';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { collisions, noteWriting, writing } from './canvas.ts';
 import { bench, filled, hour, switchedOff } from './fixture.ts';
+import { apart } from '../src/charts/marks.ts';
 
 const CHARTS = ['distribution', 'percentiles', 'maxima', 'heat'];
 
@@ -302,4 +303,16 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
       }
     });
   });
+});
+
+test('labels that run into others give way, those of decades last', () => {
+  const [words, places] = [
+    ['50', '100', '200', '500', ''],
+    [10, 22, 36, 80, 90],
+  ];
+  const width = (word: string): number => 8 * word.length;
+  assert.deepEqual(apart(words, places, 100, width), ['50', '', '200', '500', '']);
+  const decades = apart(words, places, 100, width, (i) => i === 1);
+  assert.deepEqual(decades, ['', '100', '', '500', '']);
+  assert.deepEqual(apart(['out'], [95], 100, width), ['']);
 });

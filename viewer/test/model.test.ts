@@ -381,6 +381,7 @@ test('an interval that contains 1 shows no difference', () => {
 });
 
 test('times are written with the unit and the digits that read well', () => {
+  assert.deepEqual([usCell(ns(30), false), usCell(ns(0), false)], ['0.030', '0.0']);
   assert.deepEqual(
     [640, 1234, 15_500, 250_000, 1_070_000, 2_500_000_000].map((v) => human(ns(v))),
     ['640 ns', '1.23 µs', '15.5 µs', '250 µs', '1.07 ms', '2.50 s'],

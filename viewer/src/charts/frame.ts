@@ -224,8 +224,10 @@ export class Chart {
       return apart(
         words,
         splits.map((split) => (split === null ? NaN : u.valToPos(split, 'x'))),
-        u.width - 12 - u.over.offsetLeft,
+        // Of the layout that is being made: that of the document is the one before.
+        u.width - 2 - u.bbox.left / devicePixelRatio,
         wordsWidth,
+        (i) => d.x?.distr !== 3 || Number.isInteger(Math.log10(splits[i]!)),
       );
     };
     const room: uPlot.Axis.Size = (_u, words) =>
@@ -269,7 +271,8 @@ export class Chart {
       width,
       height: this.height + above,
       legend: { show: false },
-      padding: [LEGEND.top + above + 4, 24, 2, 4],
+      // To the right, half of "99.9999 %".
+      padding: [LEGEND.top + above + 4, 32, 2, 4],
       scales: { x: { time: false, ...d.x }, y: d.y },
       axes: this.axes(d, width),
       series: [{}, ...d.series],

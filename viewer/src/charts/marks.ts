@@ -181,22 +181,32 @@ export function clipped(u: uPlot, draw: (ctx: CanvasRenderingContext2D) => void)
 
 /**
  * The words that fit along an axis of `room` pixels, at their places; where two would run into each other, or one out of the
- * chart, the later gives way to an empty one.
+ * chart, the later gives way to an empty one, and one that does not come first to one that does.
  */
 export function apart(
   words: readonly string[],
   places: readonly number[],
   room: number,
   width: (words: string) => number,
+  isFirst: (i: number) => boolean = () => true,
 ): string[] {
-  let free = -Infinity;
-  return words.map((word, i) => {
-    const half = width(word) / 2;
-    const at = places[i]!;
-    if (word === '' || !(at - half >= free) || at + half > room) return '';
-    free = at + half + 6;
-    return word;
-  });
+  const taken: [from: number, to: number][] = [];
+  const kept = words.map(() => '');
+  const order = [...words.keys()].sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
+  for (const i of order) {
+    const half = width(words[i]!) / 2;
+    const [from, to] = [places[i]! - half, places[i]! + half];
+    // A place that is not a number fits nowhere.
+    if (
+      words[i] === '' ||
+      !(to <= room) ||
+      taken.some((one) => from < one[1] + 6 && to + 6 > one[0])
+    )
+      continue;
+    taken.push([from, to]);
+    kept[i] = words[i]!;
+  }
+  return kept;
 }
 
 /** The limit in a chart: its place in µs, the axis that it is a value of, and its words. */
