@@ -36,7 +36,10 @@ export class GrowingRun {
       .join('');
     const { files } = readText(text, 'run');
     if (!files.some((file) => file.series.size > 0)) return null;
-    return { files, summary: this.summary ?? deriveSummary(files) };
+    if (this.summary !== null) return { files, summary: this.summary };
+    const summary = deriveSummary(files);
+    for (const cell of summary.cells) cell.goes_on = true;
+    return { files, summary };
   }
 }
 

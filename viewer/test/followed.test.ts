@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 import { CHROMIUM, launch, NO_CHROMIUM, settled } from './browser.ts';
 import { NO_ONBEAT, ONBEAT } from './live.ts';
+import { buildReport, isTruncated } from '../src/model.ts';
 import { GrowingRun } from '../src/live_run.ts';
 import { bench } from './fixture.ts';
 import type { Summary } from '../src/summary.ts';
@@ -40,6 +41,8 @@ test('lines of files that come in any pieces are the files, and a new connection
     assert.equal(found.length, files.length, `connection ${attempt}`);
     assert.ok(summary!.derived, 'figures of the histograms until a summary comes');
     assert.ok(found.every((file) => file.problems.length === 0));
+    const ended = buildReport(summary!, found).cells.filter(isTruncated);
+    assert.deepEqual(ended, [], 'a run in progress is not called truncated');
   }
 });
 

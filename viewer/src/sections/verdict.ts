@@ -201,7 +201,9 @@ export function verdictSection(
   const title =
     verdict?.sentence ??
     (summary.derived
-      ? 'Recordings without a summary: figures computed from the histograms.'
+      ? summary.cells.some((cell) => cell.goes_on)
+        ? 'Run in progress: figures of what was recorded so far.'
+        : 'Recordings without a summary: figures computed from the histograms.'
       : 'No latency limit was given, so this report has no verdict.');
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
