@@ -415,9 +415,12 @@ struct Parser<'p> {
 
 impl Parser<'_> {
     fn line(&mut self, line: &[u8]) -> Result<(), RunFileError> {
-        let line = std::str::from_utf8(line)
-            .map_err(|_| self.broken("not UTF-8 text"))?
-            .trim_end_matches('\r');
+        let Ok(line) = std::str::from_utf8(line) else {
+            // Before the first note, it is a picture or an archive.
+            self.begun()?;
+            return Err(self.broken("not UTF-8 text"));
+        };
+        let line = line.trim_end_matches('\r');
         if let Some(json) = line.strip_prefix("#[onbeat: ").and_then(|rest| rest.strip_suffix(']'))
         {
             self.note(json)

@@ -271,8 +271,10 @@ fn a_foreign_file_is_refused_in_one_sentence() {
         RunFile::parse(Path::new("x.txt"), b"# /dev/cpu_dma_latency set to 0us\nT: 0 P:98\n")
             .unwrap_err();
     assert!(foreign.to_string().contains("x.txt is not an onbeat run file"), "{foreign}");
-    let empty = RunFile::parse(Path::new("x.txt"), b"").unwrap_err();
-    assert!(matches!(empty, RunFileError::Foreign { .. }));
+    for other in [&b""[..], b"\x89PNG\r\n\x1a\n\0", b"\xff\xfe#\0[\0\n\0"] {
+        let refused = RunFile::parse(Path::new("x.txt"), other).unwrap_err();
+        assert!(matches!(refused, RunFileError::Foreign { .. }), "{refused}");
+    }
 }
 
 #[test]
