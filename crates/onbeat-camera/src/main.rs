@@ -41,7 +41,7 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 /// Longest address on standard input, in bytes.
 const MOST_ADDRESS: u64 = 4096;
 
-/// Give pictures of a camera to Octave, MATLAB, Python, Java and C.
+/// Pass pictures of a camera to Octave, MATLAB, Python, Java and C.
 #[derive(Debug, Parser)]
 #[command(name = "onbeat-camera", bin_name = "onbeat camera", version, before_help = EXAMPLES)]
 #[command(disable_help_subcommand = true)]

@@ -25,7 +25,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         check_not_own_file(&options.run, to)?;
     }
     let taken = files.into_iter().flatten().filter(|to| whole::is_standard_output(to)).count();
-    if taken > 1 {
+    if taken + usize::from(options.json) > 1 {
         return Err(Common::TwoDocuments.into());
     }
     let mut kept = runs::reported(&options.run, by, options.mission)?;
