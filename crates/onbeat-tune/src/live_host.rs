@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, Write};
 
 use onbeat_host::policy::Scheduling;
-use onbeat_host::process;
 use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
@@ -29,7 +28,8 @@ impl LiveHost {
 
 impl HostFiles for LiveHost {
     fn read(&self, path: &str) -> io::Result<String> {
-        process::text(path)
+        // A task's name need not be UTF-8.
+        fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {

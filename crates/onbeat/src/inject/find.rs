@@ -1,7 +1,6 @@
 //! Finds the loop's thread in a running process.
 
 use std::fs;
-use std::path::Path;
 
 use super::error::Error;
 use super::fault::Fault;
@@ -39,7 +38,7 @@ impl InjectionTarget {
             impossible(format!("process {pid} cannot be read ({why}); is it still running?"))
         })?;
         let threads: Vec<ThreadSnapshot> =
-            tasks.flatten().filter_map(|task| read(&task.path())).collect();
+            tasks.flatten().filter_map(|task| read(task.file_name().to_str()?)).collect();
         let chosen = chosen(&threads).ok_or_else(|| {
             impossible(format!(
                 "process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"
@@ -58,9 +57,9 @@ fn chosen(threads: &[ThreadSnapshot]) -> Option<&ThreadSnapshot> {
     })
 }
 
-fn read(task: &Path) -> Option<ThreadSnapshot> {
-    let stat = process::text(task.join("stat")).ok()?;
-    let status = process::text(task.join("status")).unwrap_or_default();
+fn read(tid: &str) -> Option<ThreadSnapshot> {
+    let stat = process::text(tid, "stat").ok()?;
+    let status = process::text(tid, "status").unwrap_or_default();
     parsed(&stat, &status)
 }
 
