@@ -151,13 +151,18 @@ impl CycleBuilder {
         let may_be_inside = self.open.is_some()
             && !self.ends_itself
             && matches!(self.source, Source::Sleep { .. })
-            && release.map_or(!self.aside.is_empty(), |due| self.grid.may_be_inside(due));
+            && release.map_or(!self.aside.is_empty(), |due| {
+                self.grid.may_be_inside(due, self.aside.is_empty())
+            });
         if may_be_inside && self.aside.len() < MOST_INNER {
             self.aside.push(*wait);
             return;
         }
 
-        let is_inside = release.is_some_and(|due| self.grid.has(due));
+        let of_sleeps = self.aside.iter().filter(|aside| aside.source == self.source);
+        let mut asides = of_sleeps.filter_map(|aside| aside.release);
+        let is_inside =
+            release.is_some_and(|due| asides.all(|aside| self.grid.shows_inside(due, aside)));
         for aside in std::mem::take(&mut self.aside) {
             if is_inside { self.take_inner(&aside) } else { self.place(&aside, into) }
         }

@@ -144,18 +144,31 @@ impl Grid {
             .any(|inner| inner.abs_diff(offset) <= EXACT_NS + ahead_ns / self.period_ns)
     }
 
-    /// Whether a release that was armed may be a wait inside the cycle under way: it is due before
-    /// the next release. An even part of the period is the beginning of a shorter one.
-    pub(crate) fn may_be_inside(&self, due: Instant) -> bool {
-        let is_exact = self.fit == Fit::Exact { waits: 1 };
+    /// Whether a release that was armed may be a wait inside the cycle under way: it is not on the
+    /// grid, and the first such one or due before the next release. An even part of the period is
+    /// the beginning of a shorter one.
+    pub(crate) fn may_be_inside(&self, due: Instant, is_first: bool) -> bool {
         let ahead_ns = self.last.map_or(0, |last| due.ns_since(last));
-        let is_before = ahead_ns > EXACT_NS && ahead_ns + EXACT_NS < self.period_ns;
+        let is_off = ahead_ns > EXACT_NS && !self.fits(ahead_ns);
         let is_part = |parts: u64| (ahead_ns * parts).abs_diff(self.period_ns) <= EXACT_NS * parts;
-        is_exact && is_before && !(2..=MOST_PARTS).any(is_part)
+        self.fit == Fit::Exact { waits: 1 }
+            && is_off
+            && (is_first || self.is_before_next(due))
+            && !(2..=MOST_PARTS).any(is_part)
+    }
+
+    /// Whether the release `due` shows that `aside` was inside the cycle: it is a later one of this
+    /// grid, where `aside` is due before the next one, or after `due`.
+    pub(crate) fn shows_inside(&self, due: Instant, aside: Instant) -> bool {
+        self.has(due) && (self.is_before_next(aside) || due < aside)
+    }
+
+    fn is_before_next(&self, due: Instant) -> bool {
+        self.last.is_some_and(|last| due.ns_since(last) + EXACT_NS < self.period_ns)
     }
 
     /// Whether a release is a later one of this grid.
-    pub(crate) fn has(&self, due: Instant) -> bool {
+    fn has(&self, due: Instant) -> bool {
         self.last.is_some_and(|last| self.fits(due.ns_since(last)))
     }
 

@@ -430,6 +430,8 @@ fn a_sleep_inside_some_cycles_is_neither_a_release_nor_a_new_phase() {
         thread.works(50 * US);
         // BPF does not record whether a sleep is relative.
         if k % 9 == 0 {
+            // One is due after the next release, which is late.
+            thread.works(if k == 27 { 2_500 * US } else { 0 });
             let due = thread.now + 300 * US + k * 77;
             thread.sleeps_until(due, 10 * US);
             thread.works(20 * US);
@@ -442,7 +444,8 @@ fn a_sleep_inside_some_cycles_is_neither_a_release_nor_a_new_phase() {
     assert_eq!(samples.len(), 59);
     for (k, sample) in (1..).zip(&samples) {
         assert_eq!((sample.release.as_ns(), sample.skipped), (k * 2 * MS, 0));
-        let inside = if k % 9 == 0 { 330 * US + k * 77 } else { 0 };
+        let late = if k == 27 { 2_500 * US } else { 0 };
+        let inside = if k % 9 == 0 { 330 * US + k * 77 + late } else { 0 };
         assert_eq!(sample.execution_time_ns, 50 * US + inside);
     }
 }
