@@ -171,8 +171,10 @@ fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    cpp_demangle::Symbol::new(name)
-        .ok()
+    // Its demangler takes a name of C for the code of a type: `h` is `unsigned char`.
+    let mangled = name.starts_with("_Z").then_some(name);
+    mangled
+        .and_then(|name| cpp_demangle::Symbol::new(name).ok())
         .and_then(|symbol| symbol.demangle().ok())
         .unwrap_or_else(|| name.to_owned())
 }
@@ -290,7 +292,7 @@ mod tests {
     fn names_are_demangled_by_their_language() {
         assert_eq!(demangled("_ZN3arm4Loop6updateEi"), "arm::Loop::update(int)");
         assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
-        assert_eq!(demangled("main"), "main");
+        assert_eq!(["main", "h", "i", "loop"].map(demangled), ["main", "h", "i", "loop"]);
     }
 
     #[test]
