@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use onbeat_host::foreign::printable;
 use onbeat_report::table::{Column, Row, Table};
 use onbeat_report::units::{count, listed, spoken, time_ns};
-use onbeat_watch::words::clean;
 use serde_json::{Value, json};
 
 use super::files::only_lcm_texts;
@@ -44,7 +44,7 @@ pub(in crate::cmd) fn of_channels(account: &Value) -> String {
     let channels = account["channels"].as_array().map_or(&[][..], Vec::as_slice);
     let number = |of: &Value, name: &str| count(of[name].as_u64().unwrap_or(0));
     let part = |of: &Value| {
-        let name = clean(of["channel"].as_str().unwrap_or_default());
+        let name = printable(of["channel"].as_str().unwrap_or_default());
         format!("{} of {name}, {} lost", number(of, "received"), number(of, "lost"))
     };
     listed(&channels.iter().map(part).collect::<Vec<_>>())
@@ -98,7 +98,7 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
         return Ok(ExitVerdict::Pass);
     }
     let row = |of: &Value| {
-        let word = |name: &str| clean(of[name].as_str().unwrap_or_default());
+        let word = |name: &str| printable(of[name].as_str().unwrap_or_default());
         let records = count(of["records"].as_u64().unwrap_or(0));
         Row::new([word("channel"), word("type"), word("encoding"), records])
     };
@@ -206,7 +206,7 @@ fn announce(options: &PlayOptions, start: &Value) {
     advise(Tone::Faint, &format!("playing {log}, {records} records of {log_time}, to {to}"));
     for pair in start["renamed"].as_array().map_or(&[][..], Vec::as_slice) {
         if let (Some(topic), Some(name)) = (pair[0].as_str(), pair[1].as_str()) {
-            advise(Tone::Faint, &format!("{} is played as {name}", clean(topic)));
+            advise(Tone::Faint, &format!("{} is played as {name}", printable(topic)));
         }
     }
     say_defects(&options.log, start);

@@ -13,10 +13,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use onbeat_control::{FoundChannels, Reading, RingError, RingHead, RingReader, Start};
+use onbeat_host::foreign::printable;
 use onbeat_message::{TypeSet, Value, generate, own};
 use onbeat_report::table::{Column, Row, Table};
 use onbeat_report::units::count;
-use onbeat_watch::words::clean;
 use serde_json::{Map, Value as Json, json};
 
 use super::byte_words::hex_of;
@@ -81,7 +81,7 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
         };
         Row::new([
             ring.channel().to_string(),
-            clean(&ring.type_name()),
+            printable(&ring.type_name()),
             writer,
             count(ring.newest()),
             count(ring.records()),

@@ -16,6 +16,7 @@ use onbeat_lab::vm::{
     BootImage, CANARY_LIMIT, ForeignProbe, Free, Virtual, VmClock, VmError, choose_accelerator,
 };
 use onbeat_report::Table;
+use onbeat_report::units::spoken;
 use onbeat_tune::{HostFiles, LiveHost};
 
 use super::options::{KernelOptions, KernelParts, StockOptions};
@@ -25,7 +26,7 @@ use crate::cmd::Common;
 use crate::cmd::cells::{CellLines, say_missing};
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::repair::repair_first;
-use crate::cmd::{ExitVerdict, Failure, runs, typed};
+use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::state::journal_directory;
@@ -198,7 +199,7 @@ fn begun(
         warn(&format!("{how}{runs} run of each measurement; a comparison needs {LEAST_RUNS}"));
     }
 
-    let at_least = runs::spoken(study.duration.as_secs_f64() * due as f64);
+    let at_least = spoken(study.duration.as_secs_f64() * due as f64);
     format!(
         "{due} measurements to make, at least {at_least}; {stored} are stored, {waiting} wait for a reboot"
     )
