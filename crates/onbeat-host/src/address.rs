@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// let robot: AddressRange = "192.168.7.0/24".parse()?;
 /// assert!(robot.contains("192.168.7.40".parse().unwrap()));
 /// assert!(!robot.contains("192.168.8.1".parse().unwrap()));
-/// # Ok::<(), onbeat_net::address::RangeError>(())
+/// # Ok::<(), onbeat_host::address::RangeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
