@@ -242,10 +242,8 @@ fn two_results_on_standard_output_are_refused_and_a_page_stands_there_alone() {
             "{message}"
         );
     }
-    for words in [
-        &["report", "run", "--html", "-"][..],
-        &["compare", "run", "run", "--html", "-"],
-    ] {
+    for words in [&["report", "run", "--html", "-"][..], &["compare", "run", "run", "--html", "-"]]
+    {
         let output = ended(dir.path(), words);
         let page = String::from_utf8(output.stdout).unwrap();
         let end = page.trim_end().get(page.trim_end().len() - 7..);
