@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use onbeat::campaign::{CellFailure, FailureScope, StoreError};
+use onbeat_host::foreign::printable;
 
 use super::accelerator::KvmRefusal;
 use super::frame::FrameError;
@@ -307,9 +308,9 @@ impl CellFailure for VmError {
     }
 }
 
-/// A message behind a colon; nothing where there is none.
+/// A message behind a colon, as a terminal may show it; nothing where there is none.
 fn after_colon(message: &str) -> String {
-    if message.is_empty() { String::new() } else { format!(": {message}") }
+    if message.is_empty() { String::new() } else { format!(": {}", printable(message)) }
 }
 
 /// The last line of a text that is not empty.
