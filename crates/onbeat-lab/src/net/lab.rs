@@ -116,7 +116,8 @@ fn left_out(network: &Network, cabling: &Cabling, rates: LinkRates) -> Vec<Strin
     }
     if rates == LinkRates::Planned {
         sentences.push(
-            "links let two packets pass at once, then keep the plan's rate: a packet by itself takes no time on the wire"
+            "links let two packets, or those of 20 us, pass at once, then keep the plan's rate: \
+             a packet by itself takes no time on the wire"
                 .to_owned(),
         );
     }
