@@ -49,8 +49,10 @@ pub(super) fn own_guest(
         reader.take(option)?;
     }
     for disk in &mut reader.own.disks {
-        let bus = disk.id.as_deref().and_then(|id| bus_of(&reader.devices, id));
-        disk.interface = bus.unwrap_or(&disk.interface).to_owned();
+        let device = disk.id.as_deref().and_then(|id| device_of(&reader.devices, id));
+        let Some(device) = device else { continue };
+        disk.interface = bus_of(device).unwrap_or(&disk.interface).to_owned();
+        disk.is_cdrom |= model_of(device).ends_with("-cd");
     }
     let undefined = reader.undefined();
     Ok(OwnGuest { changes: reader.changes(), cards: reader.cards(), undefined, ..reader.own })
@@ -245,9 +247,8 @@ impl LineReader {
     /// What a libvirt definition of the guest does not have.
     fn undefined(&self) -> Vec<String> {
         let is_undefined = |device: &&String| {
-            let model = device.split(',').next().unwrap_or_default();
-            let is_disk =
-                value_of(device, "drive").is_some_and(|id| bus_of(&self.devices, id).is_some());
+            let model = model_of(device);
+            let is_disk = value_of(device, "drive").is_some() && bus_of(device).is_some();
             let is_card = value_of(device, "netdev").is_some();
             !is_disk && !is_card && !USUAL_DEVICES.iter().any(|usual| model.starts_with(usual))
         };
@@ -296,9 +297,18 @@ impl LineReader {
     }
 }
 
-/// The bus of the device that has a drive.
-fn bus_of(devices: &[String], drive: &str) -> Option<&'static str> {
-    let device = devices.iter().find(|device| value_of(device, "drive") == Some(drive))?;
+/// The device that has a drive.
+fn device_of<'d>(devices: &'d [String], drive: &str) -> Option<&'d str> {
+    devices.iter().find(|device| value_of(device, "drive") == Some(drive)).map(String::as_str)
+}
+
+/// The model of a device, such as `scsi-cd`.
+fn model_of(device: &str) -> &str {
+    device.split(',').next().unwrap_or_default()
+}
+
+/// The bus of a disk's device.
+fn bus_of(device: &str) -> Option<&'static str> {
     BUSES.iter().find(|(model, _)| device.starts_with(model)).map(|(_, bus)| *bus)
 }
 
@@ -426,11 +436,12 @@ mod tests {
         assert_eq!(machine, "-machine pc (q35 instead)");
         assert!(share.starts_with("-fsdev local,id=f,path=/"), "{share}");
 
-        let scsi =
-            "-m 1G -device virtio-scsi-pci -drive file=a.img,if=none,id=s -device scsi-hd,drive=s";
+        let scsi = "-m 1G -device virtio-scsi-pci -drive file=a.img,if=none,id=s \
+             -device scsi-hd,drive=s -drive file=b.qcow2,if=none,id=c -device scsi-cd,drive=c";
         let lines = guest(scsi).expect("a guest").device_lines();
         assert!(lines[0].contains("model='virtio-scsi'"), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("dev='sda' bus='scsi'")), "{lines:?}");
+        assert!(lines.contains(&"<disk type='file' device='cdrom'>".to_owned()), "{lines:?}");
     }
 
     #[test]
