@@ -62,7 +62,10 @@ impl Shielding {
             Ok(shield) => self.shield = Some(shield),
             Err(why) => {
                 let remedy = match why {
-                    TuneError::NeedsRoot { .. } => "sudo onbeat ...",
+                    TuneError::NeedsRoot { .. }
+                    | TuneError::ShieldNotPermitted { is_in_bounding_set: true, .. } => {
+                        "sudo onbeat ..."
+                    }
                     TuneError::NoHousekeeping { .. } => "a machine with at least two CPUs",
                     TuneError::ShieldNotPermitted { .. } => {
                         "docker run --cap-add=SYS_NICE ...    # or the same with podman"
