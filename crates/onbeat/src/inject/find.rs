@@ -38,7 +38,7 @@ impl InjectionTarget {
             impossible(format!("process {pid} cannot be read ({why}); is it still running?"))
         })?;
         let threads: Vec<ThreadSnapshot> =
-            tasks.flatten().filter_map(|task| read(task.file_name().to_str()?)).collect();
+            tasks.flatten().filter_map(|task| read(pid, task.file_name().to_str()?)).collect();
         let chosen = chosen(&threads).ok_or_else(|| {
             impossible(format!(
                 "process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"
@@ -57,9 +57,11 @@ fn chosen(threads: &[ThreadSnapshot]) -> Option<&ThreadSnapshot> {
     })
 }
 
-fn read(tid: &str) -> Option<ThreadSnapshot> {
-    let stat = process::text(tid, "stat").ok()?;
-    let status = process::text(tid, "status").unwrap_or_default();
+/// By its process: the number alone may be that of another one's thread by now.
+fn read(pid: i32, tid: &str) -> Option<ThreadSnapshot> {
+    let task = format!("{pid}/task/{tid}");
+    let stat = process::text(&task, "stat").ok()?;
+    let status = process::text(&task, "status").unwrap_or_default();
     parsed(&stat, &status)
 }
 
