@@ -156,8 +156,9 @@ impl<W: Wire> Line<'_, W> {
         self.send_mail(place, boxes, MAIL, &body)?;
 
         let mut whole = Vec::new();
-        // Number of fragments after this one; 0 throughout from devices that do not count them.
-        let mut left = 0;
+        // The last fragment. It has the number of those after it; a device that does not count them
+        // has the same number in each.
+        let mut last = Vec::new();
         for _ in 0..MOST_FRAGMENTS {
             let reply = self.receive_mail(place, boxes, MAIL, |body| {
                 body.len() >= HEADER && word(body, 0) >> 12 == SDO_INFORMATION
@@ -169,14 +170,11 @@ impl<W: Wire> Line<'_, W> {
                     return Err(CommissionError::Object { place, index, entry, why });
                 }
                 answered if answered == service + 1 => {
-                    let before = std::mem::replace(&mut left, word(&reply, 4));
-                    if before > 0 && left == before {
-                        continue;
+                    if follows(&last, &reply)
+                        .ok_or(CommissionError::Reply { place, what: "with a part missing" })?
+                    {
+                        whole.extend_from_slice(&reply[HEADER..]);
                     }
-                    if before > 0 && left + 1 != before {
-                        return Err(CommissionError::Reply { place, what: "with a part missing" });
-                    }
-                    whole.extend_from_slice(&reply[HEADER..]);
                 }
                 _ => {
                     return Err(CommissionError::Reply {
@@ -188,9 +186,21 @@ impl<W: Wire> Line<'_, W> {
             if reply[2] & MORE == 0 {
                 return Ok(whole);
             }
+            last = reply;
         }
         Err(CommissionError::Reply { place, what: "without end" })
     }
+}
+
+/// Returns whether a fragment is a new one, and not the last one sent again; `None` if some between
+/// them are missing.
+fn follows(last: &[u8], reply: &[u8]) -> Option<bool> {
+    let left = |fragment: &[u8]| (fragment.len() >= HEADER).then(|| word(fragment, 4));
+    let (Some(before @ 1..), Some(left)) = (left(last), left(reply)) else { return Some(true) };
+    if left == before {
+        return Some(last != reply);
+    }
+    (left == before - 1).then_some(true)
 }
 
 /// Returns a name without padding.
@@ -202,6 +212,23 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fragment_is_taken_once_and_a_missing_one_is_noticed() {
+        let fragment = |left: u16, data: u8| {
+            let [low, high] = left.to_le_bytes();
+            [0, 0x80, LIST + 1, 0, low, high, data]
+        };
+        assert_eq!(follows(&[], &fragment(2, 1)), Some(true));
+        assert_eq!(follows(&fragment(2, 1), &fragment(2, 1)), Some(false), "sent again");
+        assert_eq!(follows(&fragment(2, 1), &fragment(1, 2)), Some(true));
+        assert_eq!(follows(&fragment(2, 1), &fragment(0, 3)), None);
+        assert_eq!(follows(&fragment(2, 1), &fragment(0xffff, 3)), None);
+        // Devices that do not count.
+        for same in [0, 1] {
+            assert_eq!(follows(&fragment(same, 1), &fragment(same, 2)), Some(true));
+        }
+    }
 
     #[test]
     fn a_name_is_one_line_without_padding_and_control_characters() {
