@@ -32,8 +32,14 @@ pub struct EsiObject {
     pub values: BTreeMap<u8, EsiValue>,
 }
 
-/// The data types of a file, by name.
-struct Types<'d>(BTreeMap<&'d str, Element<'d>>);
+/// Data types by name.
+type Named<'d> = BTreeMap<&'d str, Element<'d>>;
+
+/// The data types of a dictionary, and those of all dictionaries of the device.
+struct Types<'t, 'd> {
+    own: Named<'d>,
+    all: &'t Named<'d>,
+}
 
 /// Reads the objects of a device or module, by index; empty without a dictionary. An object that
 /// cannot be read is left out, with a note.
@@ -52,15 +58,11 @@ pub(super) fn objects(
 
     let dictionaries: Vec<Element<'_>> =
         device.all("Profile").filter_map(|profile| profile.first("Dictionary")).collect();
+    let all: Named<'_> = dictionaries.iter().flat_map(|one| types_in(*one)).collect();
     let mut objects = BTreeMap::new();
     let mut count = 0;
     for dictionary in &dictionaries {
-        // Types of this one, or else of another profile of the device.
-        let listed = dictionaries.iter().chain([dictionary]);
-        let listed = listed.filter_map(|one| one.first("DataTypes"));
-        let listed = listed.flat_map(|types| types.all("DataType"));
-        let types =
-            Types(listed.filter_map(|one| Some((one.first("Name")?.text(), one))).collect());
+        let types = Types { own: types_in(*dictionary).collect(), all: &all };
         let listed = dictionary.first("Objects").into_iter();
         for element in listed.flat_map(|listed| listed.all("Object")) {
             let read = || Ok((shift.object(element.needs("Index")?)?, types.object(element)?));
@@ -88,7 +90,18 @@ pub(super) fn objects(
     Ok(objects)
 }
 
-impl<'d> Types<'d> {
+/// Returns the data types that a dictionary lists, with their names.
+fn types_in(dictionary: Element<'_>) -> impl Iterator<Item = (&str, Element<'_>)> {
+    let listed = dictionary.first("DataTypes").into_iter().flat_map(|types| types.all("DataType"));
+    listed.filter_map(|one| Some((one.first("Name")?.text(), one)))
+}
+
+impl<'d> Types<'_, 'd> {
+    /// Returns the type with this name: of the dictionary, or else of another one of the device.
+    fn get(&self, word: &str) -> Option<Element<'d>> {
+        self.own.get(word).or_else(|| self.all.get(word)).copied()
+    }
+
     fn object(&self, element: Element<'d>) -> Result<EsiObject, EsiError> {
         let name = element.localized("Name").to_owned();
         let word = element.needs("Type")?.text();
@@ -127,7 +140,7 @@ impl<'d> Types<'d> {
 
     /// Returns the record type with this name.
     fn record(&self, word: &str) -> Option<Element<'d>> {
-        self.0.get(word).copied().filter(|found| found.first("SubItem").is_some())
+        self.get(word).filter(|found| found.first("SubItem").is_some())
     }
 
     /// Adds the values of one item of a record: a single value, or all elements of an array.
@@ -151,7 +164,7 @@ impl<'d> Types<'d> {
             return Ok(());
         }
 
-        let array = self.0.get(word).and_then(|array| Some((*array, array.first("ArrayInfo")?)));
+        let array = self.get(word).and_then(|array| Some((array, array.first("ArrayInfo")?)));
         let Some((array, info)) = array else { return Ok(()) };
         let base = array.needs("BaseType")?.text();
         let first = info.needs("LBound")?.number(0xff)?;
@@ -174,20 +187,20 @@ impl<'d> Types<'d> {
         let mut word = word;
         let mut bits = bits;
         for _ in 0..DEEPEST {
-            let Some(found) = self.0.get(word).filter(|found| found.first("ArrayInfo").is_none())
+            let Some(found) = self.get(word).filter(|found| found.first("ArrayInfo").is_none())
             else {
                 break;
             };
-            bits = if bits == 0 { length(*found).unwrap_or(0) } else { bits };
+            bits = if bits == 0 { length(found).unwrap_or(0) } else { bits };
             match found.first("BaseType") {
                 Some(base) if base.text() != word => word = base.text(),
                 _ => break,
             }
         }
 
-        let is_array = self.0.get(word).is_some_and(|found| found.first("ArrayInfo").is_some());
+        let is_array = self.get(word).is_some_and(|found| found.first("ArrayInfo").is_some());
         let bits = if bits == 0 {
-            self.0.get(word).and_then(|found| length(*found).ok()).unwrap_or(0)
+            self.get(word).and_then(|found| length(found).ok()).unwrap_or(0)
         } else {
             bits
         };
