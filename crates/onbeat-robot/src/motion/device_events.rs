@@ -22,11 +22,15 @@ pub struct DeviceAlarms {
 
 impl DeviceAlarms {
     /// Counts an event of the device; events that are not alarms are not counted, except its part in
-    /// an alarm of several devices.
+    /// an alarm of several devices, and emergencies that were not reported before one.
     pub fn add(&mut self, event: &Event) {
         // The alarm of those that left together names no device.
         if event.kind == EventKind::LeftOpWithOthers {
             self.fell_back += 1;
+        }
+        // Those before it that were not reported, also before the end of the error.
+        if event.kind == EventKind::Emergency {
+            self.other += u64::from(event.old);
         }
         if !event.is_alarm() {
             return;
@@ -42,8 +46,6 @@ impl DeviceAlarms {
                     self.errors.set(counter, ErrorCount::from_word(event.new));
                 }
             }
-            // With those of its series that were not reported.
-            EventKind::Emergency => self.other += 1 + u64::from(event.old),
             _ => self.other += 1,
         }
     }
@@ -117,8 +119,10 @@ mod tests {
         ] {
             alarms.add(&Event { at_ns: 1, cycle: 2, kind, device: 1, old, new, code: 0x0302 });
         }
+        let kind = EventKind::Emergency;
+        alarms.add(&Event { at_ns: 1, cycle: 2, kind, device: 1, old: 4, new: 0, code: 0 });
         let mut errors = LinkErrors::default();
         errors.set(ErrorCounter::InvalidFrames(1), ErrorCount::exactly(5));
-        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 2, other: 3, errors });
+        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 2, other: 7, errors });
     }
 }
