@@ -59,7 +59,9 @@ pub(super) fn shared_memory(device: &ResolvedDevice<'_>) -> Option<String> {
     // Below it are registers, such as those of digital outputs.
     channels.retain(|channel| usize::from(channel.start) >= PROCESS_MEMORY);
     channels.sort_by_key(|channel| channel.start);
-    let is_buffered = |channel: &DeviceChannel| has_mailbox && channel.control & 3 == 0;
+    let is_buffered = |channel: &DeviceChannel| {
+        has_mailbox && channel.usage != ChannelUsage::Mailbox && channel.control & 3 == 0
+    };
     let end = |channel: &DeviceChannel| {
         let buffers = if is_buffered(channel) { 3 } else { 1 };
         usize::from(channel.start) + buffers * usize::from(channel.bytes)
