@@ -3,6 +3,7 @@
 use std::io::{BufRead, stdin};
 use std::thread;
 
+use onbeat_host::foreign::printable;
 use onbeat_robot::motion::{GoalSlot, Robot};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -34,9 +35,10 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
             }
             Err(part) => advise(
                 Tone::Careful,
-                &format!(
-                    "\"{line}\" is not followed: \"{part}\" is not a goal; write NAME=RAD, with the name of a joint"
-                ),
+                &printable(&format!(
+                    "\"{line}\" is not followed: \"{part}\" is not a goal; write NAME=RAD, with the \
+                     name of a joint"
+                )),
             ),
         }
     }
