@@ -27,7 +27,8 @@ pub(super) fn follow(robot: &Robot) -> Result<GoalSlot, Common> {
 /// they are.
 fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
-    for line in stdin().lock().lines().map_while(Result::ok) {
+    for line in stdin().lock().split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(line.trim_ascii_end());
         match goals_of(&line, names) {
             Ok(goals) => {
                 goals.into_iter().for_each(|(joint, rad)| wanted[joint] = Some(rad));
