@@ -262,9 +262,18 @@ fn leaves_boot(written: &Result<(), CommissionError>, taken: usize) -> bool {
     }
 }
 
-/// Takes a device from BOOT to INIT: one that stays there takes part in no bus.
+/// Takes a device from BOOT to INIT, also when the log cannot be written: one that stays there takes
+/// part in no bus.
 fn leave_boot(line: &mut Line<'_, LineWire>, interface: &str, place: u16) -> Result<(), Failure> {
-    logged((interface, place, "AL state INIT"), || line.request_state(place, INIT))
+    let (target, what) = (Target::Interface(interface), "AL state INIT");
+    // The line after it has the same error, and whether the device was reached.
+    let _ = log(target, place, what, BEGUN);
+    let left = line.request_state(place, INIT);
+    let outcome = left.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+    let recorded = log(target, place, what, &outcome);
+    left?;
+    recorded?;
+    Ok(())
 }
 
 /// Returns the error of a transfer, or else that of the way back from BOOT, which is shown beside
