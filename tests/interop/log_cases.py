@@ -312,6 +312,15 @@ def bags():
         log = opened(path, {"/f": 30})
         assert log["/f"]["data"].tolist() == [n / 2 for n in range(30)]
 
+    # A name that YAML quotes, a map that is indented by more, and beside them a file that is not of the bag.
+    path, name = folder / "drive", "drive 10:30_0.db3"
+    path.mkdir()
+    for copy in (name, "other.db3"):
+        shutil.copy(folder / "bag_sqlite3" / "bag_sqlite3.db3", path / copy)
+    about = f'  relative_file_paths:\n    - "{name}"\n  message_count: 30\n  files:\n    -   path: "{name}"\n        message_count: 30\n'
+    (path / "metadata.yaml").write_text(f"rosbag2_bagfile_information:\n{about}")
+    opened(path, {"/f": 30})
+
     path = folder / "humble.db3"
     shutil.copy(folder / "bag_sqlite3" / "bag_sqlite3.db3", path)
     with sqlite3.connect(path) as database:

@@ -63,7 +63,7 @@ def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, 
         about = (path / "metadata.yaml").read_text(encoding="utf-8", errors="replace")
     except OSError:
         about = ""
-    names = re.findall(r"^\s*-\s+(?!\w+:\s)[\"']?(.+?\.(?:mcap|db3)(?:\.zstd)?)[\"']?\s*$", about, re.MULTILINE)
+    names = re.findall(r"^\s*-\s+(?!\s|\w+:\s|[\"']\w+[\"']:)[\"']?(.+?\.(?:mcap|db3)(?:\.zstd)?)[\"']?\s*$", about, re.MULTILINE)
     # Named in `relative_file_paths` and again in `files`; older versions name the folder too.
     named = [Path(name).name for name in dict.fromkeys(names)]
     # The player of ROS 2 leaves the unpacked file beside the packed one.

@@ -23,7 +23,7 @@ import java.util.stream.Stream;
 final class LogFiles {
     private static final String PACKED = ".zstd";
     private static final Pattern PART = Pattern.compile(".+\\.(mcap|db3)(\\.zstd)?");
-    private static final Pattern NAMED = Pattern.compile("(?m)^\\s*-\\s+(?!\\w+:\\s)[\"']?(.+?\\.(?:mcap|db3)(?:\\.zstd)?)[\"']?\\s*$");
+    private static final Pattern NAMED = Pattern.compile("(?m)^\\s*-\\s+(?!\\s|\\w+:\\s|[\"']\\w+[\"']:)[\"']?(.+?\\.(?:mcap|db3)(?:\\.zstd)?)[\"']?\\s*$");
     private static final Pattern KEY = Pattern.compile("(?m)^( *)relative_file_paths:");
     private static final int ZSTD = 0x28b52ffd;
     /** Longest metadata, longest message and longest file, in bytes. */
