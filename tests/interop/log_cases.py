@@ -251,6 +251,7 @@ def damaged():
     # Without chunks, or with those that have no checksum, there is one of all.
     for name, how in (("plain", {"use_chunking": False}), ("unchecked", {"enable_crcs": False, "compression": CompressionType.NONE})):
         path = ros2(f"changed_{name}", "/f", [float64(n) for n in range(20)], enable_data_crcs=True, **how)
+        assert not (opened(path, {"/f": 20}).damage or gateway("list", path)["damage"])
         whole = bytearray(path.read_bytes())
         whole[bytes(whole).index(bytes(STORE.serialize_cdr(float64(18), FLOAT))) + 6] ^= 255
         path.write_bytes(whole)
