@@ -158,9 +158,10 @@ fn echo(options: &EchoOptions) -> Result<ExitVerdict, Failure> {
     let lost = count(reader.lost());
     advise(Tone::Faint, &format!("{received} records received, {lost} lost"));
     match (end, echo.failed) {
-        (_, Some(why)) => Err(why.into()),
         (Err(RingError::Ended { .. }) | Ok(()), None) => Ok(ExitVerdict::Pass),
-        (Err(why), None) => Err(why.into()),
+        (Err(RingError::Ended { .. }) | Ok(()), Some(why)) => Err(why.into()),
+        // The line of each record that is not of its type has said so.
+        (Err(why), _) => Err(why.into()),
     }
 }
 
