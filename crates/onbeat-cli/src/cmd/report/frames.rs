@@ -87,7 +87,7 @@ pub(super) fn add(kept: &mut ReportedRun, log: &Path, pictures: u16) -> Result<(
     }
     let GatewayAccount { cut, damage, .. } = answer.account;
     if !cut.is_empty() {
-        advise(Tone::Careful, &format!("{} ends early: {cut}", log.display()));
+        advise(Tone::Careful, &format!("{}: {cut}", log.display()));
     }
     for why in damage.iter().take(MOST_NAMED) {
         advise(Tone::Careful, &format!("{}: {why}", log.display()));
