@@ -246,9 +246,10 @@ class _Sqlite:
                 # SQLite reads no database that has fewer pages than it states, unless it is to be mended.
                 file.execute("pragma writable_schema=on")
             self._define(file)
+            stated = self._indexed(file)
             self._log.log.cut = self._rows(file, cut) or cut
-            if not (self._log.log.cut or self._log.log.damage):
-                self._compare(file)
+            if stated > self._found and not (self._log.log.cut or self._log.log.damage):
+                self._log.damaged(f"its index of times has {stated} rows, and {self._found} were found")
             self._log.log.is_complete = not (self._log.log.cut or self._log.log.damage)
         except sqlite3.DatabaseError as why:
             self._log.damaged(f"SQLite says: {why}")
@@ -271,15 +272,14 @@ class _Sqlite:
             schema = Schema(kind, of.encoding, of.text)
             self._topics[id_] = self._log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
 
-    def _compare(self, file: sqlite3.Connection) -> None:
-        """Rows of a damaged page can be gone without an error; the index of times has them."""
+    def _indexed(self, file: sqlite3.Connection) -> int:
+        """Rows of a damaged page can be gone without an error; the index of times has them. Counted before the rows are
+        read: a recorder may add some meanwhile."""
         try:
-            (stated,) = file.execute("select count(*) from messages indexed by timestamp_idx").fetchone()
+            return file.execute("select count(*) from messages indexed by timestamp_idx").fetchone()[0]
         except sqlite3.DatabaseError:
             # Not every bag has this index.
-            return
-        if stated > self._found:
-            self._log.damaged(f"its index of times has {stated} rows, and {self._found} were found")
+            return 0
 
     def _rows(self, file: sqlite3.Connection, cut: str) -> str:
         """Takes all rows in the order of their numbers; returns why they end early."""
