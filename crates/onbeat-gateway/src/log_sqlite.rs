@@ -24,6 +24,9 @@ use super::log_records::{LogMessage, LogRecordChannel, LogSchema};
 const ROWS: i64 = 256;
 const SELECT: &str =
     "select id, topic_id, timestamp, data from messages where id >= ?1 order by id limit ?2";
+/// Rows in the index of times, at most as many as the file has bytes: in a damaged one, pages may lead to one another.
+const INDEXED: &str =
+    "select count(*) from (select 1 from messages indexed by timestamp_idx limit ?1)";
 /// Ends of the names of journals; the first byte of one that is over is 0.
 const JOURNALS: [&str; 2] = ["-wal", "-journal"];
 
@@ -39,6 +42,8 @@ pub(super) struct SqliteRows {
     is_over: bool,
     /// Rows that were read; `None` once some are known to be damaged.
     found: Option<i64>,
+    /// Rows in the index of times before any was read; 0 without one.
+    indexed: i64,
     /// Of a file that was cut.
     cut: Option<LogDefect>,
 }
@@ -79,10 +84,13 @@ impl SqliteRows {
             database.execute_batch("pragma writable_schema = on").map_err(sqlite_says)?;
         }
         let channels = channels_of(&database).map_err(sqlite_says)??;
+        // Not every bag has this index.
+        let most = i64::try_from(whole).unwrap_or(i64::MAX);
+        let indexed = database.query_row(INDEXED, [most], |row| row.get::<_, i64>(0)).unwrap_or(0);
         drop(folder);
         let (waiting, next, is_over) = (VecDeque::new(), i64::MIN, false);
         let found = Some(0);
-        Ok(Self { database, _file: file, channels, waiting, next, is_over, found, cut })
+        Ok(Self { database, _file: file, channels, waiting, next, is_over, found, indexed, cut })
     }
 
     /// Goes on after a defect; returns false where nothing follows.
@@ -113,12 +121,8 @@ impl SqliteRows {
 
     /// Rows of a damaged page can be gone without an error; the index of times has them.
     fn missing_rows(&self) -> Option<LogDefect> {
-        let count = "select count(*) from messages indexed by timestamp_idx";
-        let read = self.found?;
-        let stated = self.database.query_row(count, [], |row| row.get::<_, i64>(0));
-        // Not every bag has this index.
-        let stated = stated.ok().filter(|stated| *stated > read)?;
-        Some(LogDefect::IndexedRows { stated, read })
+        let (stated, read) = (self.indexed, self.found?);
+        (stated > read).then_some(LogDefect::IndexedRows { stated, read })
     }
 
     /// Number of the first row from here on, if it can be read.

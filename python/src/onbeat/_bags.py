@@ -246,7 +246,7 @@ class _Sqlite:
                 # SQLite reads no database that has fewer pages than it states, unless it is to be mended.
                 file.execute("pragma writable_schema=on")
             self._define(file)
-            stated = self._indexed(file)
+            stated = self._indexed(file, path.stat().st_size)
             self._log.log.cut = self._rows(file, cut) or cut
             if stated > self._found and not (self._log.log.cut or self._log.log.damage):
                 self._log.damaged(f"its index of times has {stated} rows, and {self._found} were found")
@@ -272,11 +272,12 @@ class _Sqlite:
             schema = Schema(kind, of.encoding, of.text)
             self._topics[id_] = self._log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
 
-    def _indexed(self, file: sqlite3.Connection) -> int:
+    def _indexed(self, file: sqlite3.Connection, most: int) -> int:
         """Rows of a damaged page can be gone without an error; the index of times has them. Counted before the rows are
-        read: a recorder may add some meanwhile."""
+        read: a recorder may add some meanwhile. At most as many as bytes: pages of a damaged index may lead to one another."""
+        count = "select count(*) from (select 1 from messages indexed by timestamp_idx limit ?)"
         try:
-            return file.execute("select count(*) from messages indexed by timestamp_idx").fetchone()[0]
+            return file.execute(count, (most,)).fetchone()[0]
         except sqlite3.DatabaseError:
             # Not every bag has this index.
             return 0
