@@ -70,6 +70,8 @@ public final class Log {
     private boolean isChunked;
     /** Whether messages were read that no chunk's checksum covers: that of the whole data section does. */
     private boolean isUnchecked;
+    /** Damage that was named in the files before this one of a folder. */
+    private int damageBefore;
     /** Up to where a chunk that is not compressed was read when it was found damaged. */
     private long scanned;
     /** Whether the file ends within a record: what is read behind that place is more than it promises. */
@@ -194,6 +196,7 @@ public final class Log {
         boolean isWhole = bag.hasMetadata;
         for (File part : bag.files) {
             isComplete = false;
+            damageBefore = damage.size();
             try {
                 readFile(part);
             } catch (IOException | BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
@@ -373,7 +376,7 @@ public final class Log {
         isUnchecked |= kind == MESSAGE;
         if (!isRead) {
             boolean isEnd = kind == DATA_END && !isBehind && length == 4;
-            String changed = isEnd && isUnchecked && damage.isEmpty() ? changed(file, at) : "";
+            String changed = isEnd && isUnchecked && damage.size() == damageBefore ? changed(file, at) : "";
             isBehind |= kind == DATA_END;
             file.seek(at + HEAD + length);
             return changed;
