@@ -150,7 +150,10 @@ impl Grid {
     pub(crate) fn may_be_inside(&self, due: Instant, is_first: bool) -> bool {
         let ahead_ns = self.last.map_or(0, |last| due.ns_since(last));
         let is_off = ahead_ns > EXACT_NS && !self.fits(ahead_ns);
-        let is_part = |parts: u64| (ahead_ns * parts).abs_diff(self.period_ns) <= EXACT_NS * parts;
+        // A sleep without an end is due in centuries.
+        let is_part = |parts: u64| {
+            ahead_ns.saturating_mul(parts).abs_diff(self.period_ns) <= EXACT_NS * parts
+        };
         self.fit == Fit::Exact { waits: 1 }
             && is_off
             && (is_first || self.is_before_next(due))
@@ -277,6 +280,13 @@ mod tests {
     fn a_jump_of_several_periods_passes_releases_over() {
         let places = places(&mut exact(MS), [5, MS + 5, 2 * MS + 5, 6 * MS + 5, 7 * MS + 5]);
         assert_eq!(places, [Placement::First, NEXT, NEXT, Placement::Next { passed: 3 }, NEXT]);
+    }
+
+    #[test]
+    fn a_sleep_without_an_end_may_be_inside_a_cycle() {
+        let mut grid = exact(MS);
+        places(&mut grid, [0, MS]);
+        assert!(grid.may_be_inside(Instant::from_ns(i64::MAX.unsigned_abs()), true));
     }
 
     #[test]
