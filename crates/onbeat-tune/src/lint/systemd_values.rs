@@ -6,7 +6,8 @@ use super::kernel_cpus;
 /// What a setting takes, where a value is not that. An empty value takes a setting back, and what a
 /// specifier stands for is not known here.
 pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
-    let is_percent = value.ends_with('%');
+    let parts = ['%', '‰', '‱'];
+    let is_percent = value.ends_with(parts);
     if value.is_empty() || value.contains('%') && !is_percent {
         return None;
     }
@@ -25,7 +26,7 @@ pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
             (is_pair(value, is_number) && is_ordered(value), "a number, or soft:hard in this order")
         }
         "CPUQuota" => {
-            let percent = value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+            let percent = value.strip_suffix(parts).and_then(|number| number.parse::<f64>().ok());
             (percent.is_some_and(|percent| percent > 0.0), "a percentage above 0, such as 150%")
         }
         "CPUWeight" => (is_within(value, 1, 10_000) || value == "idle", "1 to 10000, or idle"),
@@ -44,9 +45,13 @@ pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
     (!is_read).then_some(form)
 }
 
-/// What is wrong with a list of CPUs: numbers and ranges by blank or comma.
+/// What is wrong with a list of CPUs: numbers and ranges by blank or comma. What a specifier stands
+/// for is not known here.
 pub(super) fn wrong_cpus(value: &str) -> Option<String> {
     const FORM: &str = "Write 2 3, 2,3 or 2-3.";
+    if value.contains('%') {
+        return None;
+    }
     let wrong = |piece: &str| {
         let digits =
             piece.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
@@ -92,7 +97,8 @@ fn is_ordered(value: &str) -> bool {
 
 fn is_size(value: &str) -> bool {
     let suffix = value.chars().next_back().filter(|last| "BKMGTPE".contains(*last));
-    let number = &value[..value.len() - suffix.map_or(0, char::len_utf8)];
+    // A blank may be in front of the suffix.
+    let number = value[..value.len() - suffix.map_or(0, char::len_utf8)].trim_end();
     let is_number =
         number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok();
     value == "infinity" || is_number
@@ -123,6 +129,8 @@ mod tests {
                             LimitMEMLOCK=64k LimitRTPRIO=99:98 CPUQuota=50 CPUQuota=0% CPUQuota=infinity CPUWeight=0 \
                             CPUWeight=10001 CPUWeight=high MemoryMax=lots IOSchedulingClass=RT IOSchedulingPriority=8 \
                             OOMScoreAdjust=1001 OOMScoreAdjust=x CPUSchedulingResetOnFork=maybe";
+        assert_eq!(refused("MemoryMax", "64 M"), None);
+        assert_eq!(refused("CPUQuota", "500‰"), None);
         for (settings, expected) in [(read, false), (refused_ones, true)] {
             for setting in settings.split_whitespace() {
                 let (name, value) = setting.split_once('=').unwrap();
@@ -136,6 +144,7 @@ mod tests {
         for (list, is_wrong) in [
             ("2 3", false),
             ("2,,3", false),
+            ("%i", false),
             ("0-1,3", false),
             ("3-1", true),
             ("0-3,^2", true),
