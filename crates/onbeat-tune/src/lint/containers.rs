@@ -216,7 +216,11 @@ pub(super) fn refused_limit(name: &str, value: &str) -> Option<LintRemark> {
     const NAMES: &str = "as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, \
                          rtprio, rttime, sigpending, stack";
     let limit = name.strip_prefix("ulimit.")?;
-    let number = |text: &str| text.parse::<i64>().ok().map(|of| if of < 0 { i64::MAX } else { of });
+    // The newer ones read `infinity` too.
+    let number = |text: &str| match text {
+        "infinity" => Some(i64::MAX),
+        _ => text.parse::<i64>().ok().map(|of| if of < 0 { i64::MAX } else { of }),
+    };
     let (soft, hard) = value.split_once(':').unwrap_or((value, value));
     let is_read = number(soft).zip(number(hard)).is_some_and(|(soft, hard)| soft <= hard);
     // A word of other files has its correction.

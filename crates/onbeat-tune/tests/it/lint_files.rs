@@ -463,6 +463,7 @@ fn words_of_other_files_and_values_that_are_set_again_are_found() {
         ("memlock=64m", InvalidValue),
         ("rtprio=-1", Valid),
         ("nofile=1024:4096", Known),
+        ("nofile=infinity", Known),
     ] {
         let run = self::report(&format!("docker run --ulimit {limit} robot\n"));
         assert_eq!(verdict(&run, &format!("--ulimit {limit}")), expected, "{run}");
