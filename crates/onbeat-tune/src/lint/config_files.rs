@@ -94,9 +94,10 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
         } else if let Some((value, _)) = setting.value.split_once(" #")
             && settings::is_known("sysctl", &setting.name)
         {
-            let message = "A comment has a line of its own: all behind the sign is written as the value, which the kernel refuses.";
+            let message = "A comment has a line of its own: here it is written as a part of the value. Behind a number the kernel drops it; \
+                           a mask is refused, and a text has it in it.";
             let id = settings::remark("sysctl", &setting.name, value.trim()).id;
-            let verdict = LintVerdict::InvalidValue;
+            let verdict = LintVerdict::Discouraged;
             let remark = LintRemark { id, verdict, message: message.to_owned(), instead: None };
             let name = &text[setting.bytes.start..setting.value_bytes.start];
             let instead = format!("{name}{}", value.trim());
