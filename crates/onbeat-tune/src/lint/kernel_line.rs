@@ -592,7 +592,7 @@ fn apply_relation(
         match *added_at {
             AddedAt::Word(end) => draft.insert(end, format!(" {add}")),
             AddedAt::QuotedWord(end) => draft.insert(end, format!(" \"{add}\"")),
-            AddedAt::ListedWord(end) => draft.insert(end, format!(", \"{add}\"")),
+            AddedAt::ListedWord(start) => draft.insert(start, format!("\"{add}\", ")),
             AddedAt::Nowhere => {}
         }
     }

@@ -38,7 +38,8 @@ pub(super) enum AddedAt {
     Word(usize),
     /// As a quoted word behind this byte.
     QuotedWord(usize),
-    /// As a quoted word of a list with commas, behind this byte.
+    /// As a quoted word of a list with commas, in front of this byte: whether a comma is needed behind
+    /// the last word depends on what is removed.
     ListedWord(usize),
     /// Nowhere: it is not known where.
     Nowhere,
@@ -427,10 +428,11 @@ fn listed_words(text: &str) -> KernelText {
             // In TOML a word goes with the comma behind it.
             let has_comma = text[bytes.end + 1..].starts_with(',');
             let whole = bytes.start - 1..bytes.end + 1 + usize::from(has_comma);
-            line.added_at = match name {
-                "kargs" if !has_comma => AddedAt::ListedWord(whole.end),
-                _ => AddedAt::QuotedWord(whole.end),
-            };
+            if name != "kargs" {
+                line.added_at = AddedAt::QuotedWord(whole.end);
+            } else if line.stretches.is_empty() {
+                line.added_at = AddedAt::ListedWord(whole.start);
+            }
             line.stretches.push(LineStretch { bytes, whole });
         }
         outside = 0..close + 1;

@@ -311,8 +311,10 @@ fn entries_of_other_boot_loaders_are_read_and_one_without_a_line_is_refused() {
     assert_eq!(list.corrected, "kargs = [ 'rw',]\n", "{list}");
     let added = report("kargs = [\"console=ttyS0\"]\nmatch-architectures = [\"x86_64\"]\n");
     let expected =
-        "kargs = [\"console=ttyS0\", \"loglevel=3\"]\nmatch-architectures = [\"x86_64\"]\n";
+        "kargs = [\"loglevel=3\", \"console=ttyS0\"]\nmatch-architectures = [\"x86_64\"]\n";
     assert_eq!(added.corrected, expected, "{added}");
+    let both = report("kargs = [\"console=ttyS0\", \"nohlt\"]\n");
+    assert_eq!(both.corrected, "kargs = [\"loglevel=3\", \"console=ttyS0\",]\n", "{both}");
 
     let block = report("# GRUB Environment Block\nkernelopts=rw isolcpus=2 \nboot_success=0\n####");
     assert_eq!(verdict(&block, "isolcpus=2"), Incomplete);
