@@ -31,13 +31,14 @@ fn parameter<'d>(text: &str, node: Node<'d, '_>) -> Option<PlacedSetting<'d>> {
     let is_manager = manager.attribute("exec") == Some("ros2_control_node");
     let name = node.attribute("name").filter(|name| is_manager && settings::is_known("ros", name));
     let value = node.attribute_node("value")?;
-    let start = node.range().start;
-    let length = text[start..].find('>').map_or(0, |end| end + 1);
+    let value_bytes = value.range_value();
+    // An attribute in front of it may have this sign.
+    let end = value_bytes.end + text[value_bytes.end..].find('>').map_or(0, |end| end + 1);
     Some(PlacedSetting {
         name: name?.to_owned(),
         value: value.value(),
-        bytes: start..start + length,
-        value_bytes: value.range_value(),
+        bytes: node.range().start..end,
+        value_bytes,
     })
 }
 

@@ -708,6 +708,9 @@ fn the_thread_of_a_controller_manager_is_judged() {
         "{launch}"
     );
     assert_eq!(launch.corrected, text.replacen("value=\"99\"", "value=\"95\"", 1));
+    let signed = text.replacen("<param ", "<param if=\"2>1\" ", 1);
+    let corrected = signed.replacen("value=\"99\"", "value=\"95\"", 1);
+    assert_eq!(self::report(&signed).corrected, corrected);
 }
 
 /// Coalescing, offloads and sleeping links are set where the interface is configured.
