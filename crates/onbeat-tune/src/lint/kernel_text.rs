@@ -385,8 +385,13 @@ impl KernelText {
         let end = value.end + usize::from(is_quoted);
         let rest = text[end..].lines().next().unwrap_or_default();
         let words = trimmed(end, rest);
-        let is_cut =
-            rest.starts_with([' ', '\t']) && !text[words.clone()].starts_with(['#', ';', '\\']);
+        // A blank in other quotes, behind a backslash or in a command ends nothing.
+        let written = &text[value.clone()];
+        let is_plain = !written.contains(['"', '\'', '\\', '`']) && !written.contains("$(");
+        // Another command, or another variable.
+        let next = &text[words.clone()];
+        let is_other = next.starts_with(['#', ';', '\\', '&', '|']) || next.starts_with("GRUB_");
+        let is_cut = rest.starts_with([' ', '\t']) && is_plain && !is_other;
         if is_cut && !is_empty && !words.is_empty() {
             self.behind.push(words);
         }

@@ -302,6 +302,8 @@ fn a_file_of_grub_is_read_as_a_shell_does() {
         "GRUB_CMDLINE_LINUX= \n",
         "GRUB_CMDLINE_LINUX=quiet # passed on\n",
         "export GRUB_CMDLINE_LINUX=\"quiet\"; GRUB_TIMEOUT=5\n",
+        "GRUB_CMDLINE_LINUX=\"quiet\" GRUB_TIMEOUT=5\n",
+        "GRUB_CMDLINE_LINUX=$(cat /etc/kernel/line)\n",
     ] {
         assert_eq!(report(fine).problems().count(), 0, "{fine}");
     }
