@@ -86,7 +86,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) -> Result<(), L
         draft.judge(bytes, "env.bootchain", LintVerdict::NoEffect, message);
     }
     for bytes in found.commands {
-        let message = "With a blank beside the sign a shell takes the name for a command, and grub-mkconfig ends: write NAME=\"...\".";
+        let message = "With a blank beside the sign a shell takes the name or the value for a command, and grub-mkconfig ends: write NAME=\"...\".";
         draft.judge(bytes, "env.bootchain", LintVerdict::InvalidValue, message);
     }
     for bytes in found.replaced.into_iter().filter(|bytes| !bytes.is_empty()) {
