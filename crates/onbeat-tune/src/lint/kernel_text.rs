@@ -38,8 +38,8 @@ pub(super) enum AddedAt {
     Word(usize),
     /// As a quoted word behind this byte.
     QuotedWord(usize),
-    /// As a quoted word of a list with commas, in front of this byte: whether a comma is needed behind
-    /// the last word depends on what is removed.
+    /// As a quoted word of a list with commas, in front of this byte: whether the last word needs a
+    /// comma depends on what is removed.
     ListedWord(usize),
     /// Nowhere: it is not known where.
     Nowhere,
