@@ -2,6 +2,7 @@
 // (crates/onbeat-cli/src/cmd/view).
 import { deriveSummary } from './derive.ts';
 import { readText, type Unpacked } from './hlog.ts';
+import { isMeasured } from './model.ts';
 import type { Summary } from './summary.ts';
 
 /** Time between two drawings, ms: at least, and as many times what the last one took. */
@@ -36,7 +37,8 @@ export class GrowingRun {
       .join('');
     const { files } = readText(text, 'run');
     if (!files.some((file) => file.series.size > 0)) return null;
-    if (this.summary !== null) return { files, summary: this.summary };
+    // One of before the first samples says that there are none.
+    if (this.summary !== null && isMeasured(this.summary)) return { files, summary: this.summary };
     const summary = deriveSummary(files);
     for (const cell of summary.cells) cell.goes_on = true;
     return { files, summary };

@@ -7,7 +7,7 @@ import type { RunFile, Unpacked } from './hlog.ts';
 import { firstCells, type First } from './focus.ts';
 import { keysDialog } from './keys.ts';
 import { followRun, type Following } from './live_run.ts';
-import { availableSeries, buildReport, type Report } from './model.ts';
+import { availableSeries, buildReport, isMeasured, type Report } from './model.ts';
 import { fragment, readPlace } from './place.ts';
 import { startPrint } from './print.ts';
 import { fromFiles, fromTag } from './source.ts';
@@ -162,8 +162,8 @@ function scrollWhenSettled(section: string): () => void {
 }
 
 /** What the charts are, in a sentence or two. */
-function chartsLead(report: Report, isRecorded: boolean, isMeasured: boolean): string {
-  if (!isMeasured) return 'No samples were recorded, so there are no charts.';
+function chartsLead(report: Report, isRecorded: boolean): string {
+  if (!isMeasured(report.summary)) return 'No samples were recorded, so there are no charts.';
   if (!isRecorded)
     return 'This page does not contain the recordings, so it has no charts. The figures above are complete.';
   const choose =
@@ -191,8 +191,8 @@ function show(unpacked: Unpacked): void {
   const cells = picker(store);
   let spikes = spikesSection(store);
   const robot = robotSections(store);
-  const isMeasured = report.cells.some((cell) => Object.keys(cell.figures.series).length > 0);
-  const isRecorded = isMeasured && report.cells.some((cell) => cell.file !== null);
+  const hasSamples = isMeasured(report.summary);
+  const isRecorded = hasSamples && report.cells.some((cell) => cell.file !== null);
   let settled = (): void => {};
   const firsts = (): First[] => firstCells(report, first);
   const top = isRecorded ? firstChart(store, firsts) : null;
@@ -211,26 +211,26 @@ function show(unpacked: Unpacked): void {
     chainSection(report),
     packetsSection(report),
     eventsSection(report),
-    isMeasured || robot ? bar.element : null,
+    hasSamples || robot ? bar.element : null,
     ...(robot?.elements ?? []),
     compared?.element,
     section(
       'charts',
       'Charts',
-      chartsLead(report, isRecorded, isMeasured),
+      chartsLead(report, isRecorded),
       isRecorded && report.cells.length > 1 ? cells.element : null,
       isRecorded ? h('div', { class: 'charts' }, ...charts.figures) : null,
       isRecorded && !isTimed(report)
         ? h('p', { class: 'note' }, 'The source gives no times of its samples.')
         : null,
     ),
-    isMeasured ? matrix.element : null,
+    hasSamples ? matrix.element : null,
     causesSection(report),
     spikes.element,
     report.kind === 'bench' && report.summary.sweep === undefined
       ? effectsSection(report.summary.effects)
       : null,
-    ...(isMeasured ? [modesSection(report), normalSection(report), extremesSection(report)] : []),
+    ...(hasSamples ? [modesSection(report), normalSection(report), extremesSection(report)] : []),
     report.summary.derived && report.summary.ladder.length === 0
       ? null
       : ladderSection(report.summary.ladder),
@@ -262,6 +262,8 @@ function show(unpacked: Unpacked): void {
       [of.kind, ...of.cells.map(({ key, file }) => `${key}${file === null}`)].join('\n');
     if (
       keys(next) !== keys(report) ||
+      // Its charts are not on the page yet.
+      isMeasured(next.summary) !== hasSamples ||
       Boolean(next.summary.focus) !== Boolean(report.summary.focus)
     )
       return false;

@@ -70,6 +70,10 @@ export function buildReport(summary: Summary, files: RunFile[]): Report {
   return { kind, summary, cells, files, start: starts.length > 0 ? Math.min(...starts) : 0 };
 }
 
+/** Whether a summary has figures of any sample. */
+export const isMeasured = ({ cells }: Summary): boolean =>
+  cells.some(({ series }) => Object.keys(series).length > 0);
+
 /** Whether the recording ends before its run did, and nobody writes to it any more. */
 export const isTruncated = ({ figures, file }: Cell): boolean =>
   figures.permitted &&

@@ -43,6 +43,10 @@ test('lines of files that come in any pieces are the files, and a new connection
     assert.ok(found.every((file) => file.problems.length === 0));
     const ended = buildReport(summary!, found).cells.filter(isTruncated);
     assert.deepEqual(ended, [], 'a run in progress is not called truncated');
+
+    const cells = summary!.cells.map((cell) => ({ ...cell, series: {} }));
+    run.summarise({ ...summary!, cells, derived: false });
+    assert.ok(run.unpacked()!.summary!.derived, 'a summary of before the first samples');
   }
 });
 
