@@ -343,7 +343,12 @@ async function take(list: FileList | null | undefined): Promise<void> {
     held = found.summary
       ? found.files
       : [...held.filter((file) => !names.has(file.name)), ...found.files];
-    show({ files: held, summary: found.summary });
+    try {
+      show({ files: held, summary: found.summary });
+    } catch (error) {
+      held = [];
+      return showEmpty(`The files could not be shown: ${(error as Error).message}`);
+    }
   }
   const read = `${found.files.length} ${found.files.length === 1 ? 'file' : 'files'} read`;
   document.getElementById('refused')?.remove();
