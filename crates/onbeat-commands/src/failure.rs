@@ -72,6 +72,8 @@ pub enum Common {
     LimitOfSide { runs: usize },
     #[error("{run} and {baseline} are one run: a run passes against itself; name another baseline")]
     OwnBaseline { run: PathBuf, baseline: PathBuf },
+    #[error("{first} and {again} are one run, which would count twice; name it once")]
+    RunTwice { first: PathBuf, again: PathBuf },
     #[error(
         "cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached"
     )]

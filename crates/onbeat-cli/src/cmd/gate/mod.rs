@@ -170,6 +170,21 @@ pub(super) fn chosen<'s>(
     Ok(cells)
 }
 
+/// Refuses a run that is named twice: on both sides it passes against itself.
+fn check_named_once(runs: &[PathBuf], base: &[PathBuf]) -> Result<(), Common> {
+    for side in [runs, base] {
+        let paths: Vec<&PathBuf> = side.iter().collect();
+        if let Some((first, again)) = given_twice(&paths) {
+            return Err(Common::RunTwice { first: first.clone(), again: again.clone() });
+        }
+    }
+
+    let paths: Vec<&PathBuf> = runs.iter().chain(base).collect();
+    given_twice(&paths).map_or(Ok(()), |(run, baseline)| {
+        Err(Common::OwnBaseline { run: run.clone(), baseline: baseline.clone() })
+    })
+}
+
 /// Checks the runs of a side against those of the baseline.
 fn against(
     options: &GateOptions,
@@ -178,11 +193,7 @@ fn against(
     base: &[PathBuf],
 ) -> Result<Vec<Check>, Failure> {
     let share = percentile(options.at)?;
-    let paths: Vec<&PathBuf> = options.runs.iter().chain(base).collect();
-    if let Some((run, baseline)) = given_twice(&paths) {
-        let (run, baseline) = (run.clone(), baseline.clone());
-        return Err(Common::OwnBaseline { run, baseline }.into());
-    }
+    check_named_once(&options.runs, base)?;
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
     let base_runs = base.iter().map(|path| runs::judged(path, None));
