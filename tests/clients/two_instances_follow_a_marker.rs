@@ -89,7 +89,7 @@ fn joined(log: &std::path::Path, name: &str) -> Vec<f64> {
         "javaaddpath ('{}'); addpath ('{}'); log = onbeat.load ('{}'); names = fieldnames (log); \
          of = @(topic) log.(names{{~cellfun (@isempty, regexp (names, [topic '$']))}}); \
          m = of ('_marker'); c = of ('_cycle'); [part, turned] = deal (0); \
-         steps = 1:0.1:numel (m.at); known = m.at(ceil (steps)); \
+         steps = 1:0.1:numel (m.at); known = m.published_s(ceil (steps)); \
          path = interp1 (1:numel (m.at), -1.2 * m.x, steps); \
          for k = 1:columns (c.actual_rad), i = 0; a = c.actual_rad(:, k); \
            for n = 1:numel (a), from = max (i, 1); \
