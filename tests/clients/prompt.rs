@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -47,9 +48,16 @@ impl Prompt {
         Pid::from_child(&self.child)
     }
 
-    /// Open descriptors of the process.
+    /// Descriptors that stay open, the fewest of some readings: Java's threads open files for a
+    /// moment, such as the limits of the cgroup while they compile, and so does Octave before it is at
+    /// its prompt again.
     pub(crate) fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+        let open = format!("/proc/{}/fd", self.child.id());
+        let readings = (0..40).map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            std::fs::read_dir(&open).unwrap().count()
+        });
+        readings.min().unwrap()
     }
 }
 
