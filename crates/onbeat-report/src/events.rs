@@ -40,6 +40,10 @@ impl BusEvents {
         for event in &run.events {
             let counts = if event.alarm { &mut all.alarms } else { &mut all.others };
             *counts.entry(event.kind).or_insert(0) += 1;
+            // Of a series of equal ones only some are reported, each with the number before it.
+            if event.kind == EventKind::Emergency && event.old > 0 {
+                *all.alarms.entry(event.kind).or_insert(0) += u64::from(event.old);
+            }
         }
 
         all.incidents = in_words(&run.events, &run.events_left_out);
@@ -242,6 +246,13 @@ mod tests {
         assert_eq!(sentences.len(), 7);
         assert_eq!(sentences[5], "further alarms: 1,002 frame late");
         assert_eq!(sentences[6], "3 events were lost between loop and recorder");
+    }
+
+    #[test]
+    fn those_of_a_series_that_were_not_reported_are_counted() {
+        let mut run = RunFile::default();
+        run.events.push(note(1.0, EventKind::Emergency, Some("knee"), 0x7305));
+        assert_eq!(BusEvents::from_run(&run).unwrap().alarm_count(), 4);
     }
 
     #[test]
