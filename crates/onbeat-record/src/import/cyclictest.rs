@@ -160,12 +160,12 @@ impl CyclictestText {
         let text = line.text.trim();
         if let Some(sample) = VerboseLine::parse(line.text) {
             if line.has_end || sample.width >= SAMPLE_WIDTH {
-                self.sample(&sample);
+                self.sample(&sample, line.number)?;
             } else {
                 self.damage.cut(line.number, format!("`{text}`"));
             }
         } else if let Some(status) = StatusLine::parse(text) {
-            self.status(status, line);
+            self.status(status, line)?;
         } else if let Some(stated) = text.strip_prefix('#').map(str::trim) {
             if stated == "Histogram" {
                 self.is_in_histogram = true;
@@ -205,8 +205,12 @@ impl CyclictestText {
             || (text.starts_with("Using ") && text.ends_with(" cpus."))
     }
 
-    fn sample(&mut self, sample: &VerboseLine) {
+    fn sample(&mut self, sample: &VerboseLine, line: usize) -> Result<(), Error> {
         let thread = self.samples.entry(sample.thread).or_default();
+        if thread.next.is_some() && sample.cycle <= thread.first {
+            return Err(Error::second_run(FORMAT, line));
+        }
+
         thread.samples += 1;
         match thread.next {
             Some(next) => {
@@ -216,15 +220,18 @@ impl CyclictestText {
         }
 
         thread.next = Some(sample.cycle.saturating_add(1));
+        Ok(())
     }
 
     /// The last status line of a thread counts: before it are those of a terminal.
-    fn status(&mut self, status: StatusLine, line: &Line<'_>) {
+    fn status(&mut self, status: StatusLine, line: &Line<'_>) -> Result<(), Error> {
         if !line.has_end && status.last_width < SAMPLE_WIDTH {
             self.damage.cut(line.number, format!("`{}`", line.text.trim()));
         } else if status.thread < MOST_THREADS {
-            self.status.insert(status.thread, status);
+            status.put_into(&mut self.status, (FORMAT, line.number))?;
         }
+
+        Ok(())
     }
 
     fn summary(&mut self, stated: &str, number: usize) -> Result<(), Error> {

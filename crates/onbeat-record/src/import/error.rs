@@ -143,6 +143,12 @@ impl Error {
         Self::Line { format, line, reason: reason.into() }
     }
 
+    /// Where figures of another run begin: they would replace or join those of the first.
+    pub(super) fn second_run(format: Format, line: usize) -> Self {
+        let reason = "figures of a second run; import each run from a file of its own";
+        Self::line(format, line, reason)
+    }
+
     pub(super) fn nothing(format: Format, reason: impl Into<String>) -> Self {
         Self::Nothing { format, reason: reason.into() }
     }

@@ -7,7 +7,7 @@
 //! are known to be between their values and no more: the rows' values become the uneven cells of
 //! the run.
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{Format, SourceOptions, to_ns};
 use super::lines::begins;
 use super::stated;
@@ -37,6 +37,7 @@ struct PercentileText {
 pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut all = PercentileText::default();
     let head = text.lines().position(is_head);
+    let others = text.lines().filter(|line| is_head(line)).count().saturating_sub(1) as u64;
     let mut is_in_summary = false;
     for (line, number) in text.lines().zip(1..).skip(head.unwrap_or(0)) {
         let line = line.trim();
@@ -74,7 +75,12 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     ];
     let resolution = [(series, resolution)].into();
 
-    Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])
+    // wrk2 -U prints a second table, without its correction.
+    let remarks =
+        (others > 0).then(|| format!("{} below it not imported", counted(others, "tables")));
+    let remarks = remarks.into_iter().collect();
+
+    Ok(vec![Stream { resolution, parts: vec![part], missing, remarks, ..Stream::default() }])
 }
 
 fn is_head(line: &str) -> bool {

@@ -81,7 +81,7 @@ impl<'l> IntervalLine<'l> {
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut clock = LogClock::default();
     let mut is_jhiccup = false;
-    let lines = each_line(file, |line, _| match line.strip_prefix('#') {
+    let lines = each_line(file, |line, number| match line.strip_prefix('#') {
         Some(comment) => {
             // Only its head tells that the values are hiccups. The lines look like those of any
             // log.
@@ -91,9 +91,11 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         }
         None => {
             // What is damaged is met in the second pass.
-            if let Ok(fields) = interval(line) {
-                clock.take_in(&fields);
+            let Ok(fields) = interval(line) else { return Ok(()) };
+            if clock.is_of_another_run(&fields) {
+                return Err(Error::second_run(FORMAT, number));
             }
+            clock.take_in(&fields);
             Ok(())
         }
     })?;
@@ -197,6 +199,8 @@ struct LogClock {
     first_s: f64,
     end_s: f64,
     intervals: u64,
+    /// Whether the head of a log follows intervals: logs that were put together.
+    is_headed_again: bool,
 }
 
 impl LogClock {
@@ -206,11 +210,17 @@ impl LogClock {
             let word = rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?;
             word.parse::<f64>().ok().filter(|s| s.is_finite())
         };
+        self.is_headed_again |= self.intervals > 0 && comment.contains("[StartTime:");
         if let Some(start) = seconds("[StartTime:") {
             self.start_s = Some(start);
         } else if let Some(base) = seconds("[BaseTime:") {
             self.base_s = Some(base);
         }
+    }
+
+    /// Whether an interval below a second head counts its time anew.
+    fn is_of_another_run(&self, fields: &IntervalLine<'_>) -> bool {
+        self.is_headed_again && fields.start + fields.length <= self.end_s
     }
 
     fn take_in(&mut self, fields: &IntervalLine<'_>) {

@@ -147,6 +147,12 @@ fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let file = Results::deserialize(&mut deserializer)
         .map_err(|why| Error::line(FORMAT, lines_before + why.line().max(1), why.to_string()))?;
+    let mut rest = deserializer.into_iter::<Results>();
+    let own_lines = text[..rest.byte_offset()].matches('\n').count() + 1;
+    if let Some(Ok(_)) = rest.next() {
+        return Err(Error::second_run(FORMAT, lines_before + own_lines + 1));
+    }
+
     let is_relative = file.version < FIRST_ABSOLUTE && file.file_version == 0;
     let fact =
         |key: &str| file.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
@@ -219,7 +225,7 @@ impl JitterText {
         match (StatusLine::parse(line.text), sample(line.text)) {
             // The status line's end is blanked: one that is cut off has no blank after its maximum.
             (Some(status), _) if status.thread < MOST_THREADS && line.has_end => {
-                self.status.insert(status.thread, status);
+                status.put_into(&mut self.status, (FORMAT, line.number))?;
             }
             (None, Some((thread, t_s, latency))) if line.has_end => {
                 let of = self.samples.entry(thread).or_default();

@@ -164,6 +164,9 @@ impl PingText {
             let reason = format!("`{text}` has no round trip in milliseconds");
             self.damage.unread(line, reason, (FORMAT, self.extent.samples, "answers"))?;
         } else if let Some(figures) = summary(text) {
+            if self.figures.is_some() {
+                return Err(Error::second_run(FORMAT, line.number));
+            }
             self.figures = Some(figures);
         } else if let Some(counts) = counts(text) {
             self.counts = Some(counts);
@@ -171,6 +174,9 @@ impl PingText {
             self.unanswered += 1;
             self.late.extend(sequence(text));
         } else if let Some(peer) = PEER.iter().find_map(|before| text.strip_prefix(before)) {
+            if self.peer.is_some() {
+                return Err(Error::second_run(FORMAT, line.number));
+            }
             self.peer = peer.split_whitespace().next().map(str::to_owned);
         } else if !(text.starts_with("--- ") && text.ends_with(" ---") || is_of_windows(text)) {
             self.passed_over.count(line);

@@ -10,7 +10,7 @@ use std::io::BufRead;
 use super::error::Error;
 use super::format::{Format, SourceOptions};
 use super::lines::{Damage, Line, PassedOver, begins_with, each_line, without_interrupt};
-use super::stated::Stated;
+use super::stated::{self, Stated};
 use super::stream::Stream;
 use crate::Series;
 use onbeat_host::machine::Host;
@@ -85,6 +85,8 @@ pub(super) fn describe_scheduling(
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StatusLine {
     pub(super) thread: u32,
+    /// The thread's number of the system.
+    task: Option<u32>,
     pub(super) priority: Option<u64>,
     pub(super) interval_us: Option<u64>,
     /// The CPU, in jitterdebugger's lines.
@@ -115,9 +117,11 @@ impl StatusLine {
             value_after(rest, key)?.0.parse::<f64>().ok().filter(|figure| figure.is_finite())
         };
         let thread = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let task = rest.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         let (average, average_width) = value_after(rest, " Avg:")?;
         Some(Self {
             thread: thread.parse().ok()?,
+            task: task.and_then(|(task, _)| task.trim().parse().ok()),
             priority: number(" P:"),
             interval_us: number(" I:"),
             cpu: number(" A:").and_then(|cpu| u32::try_from(cpu).ok()),
@@ -127,6 +131,29 @@ impl StatusLine {
             is_padded_to_ns: average_width == NS_WIDTH && average.len() < NS_WIDTH,
             smis: number(" SMI:"),
         })
+    }
+
+    /// Whether it is of another run than the line of its thread before it.
+    fn is_of_another_run(&self, before: &Self) -> bool {
+        let figures = |of: &Self| (of.cycles, of.figures);
+        // A thread that has not begun has no number yet.
+        before.cycles > 0
+            && (self.task != before.task
+                || stated::are_of_another_run(figures(self), figures(before)))
+    }
+
+    /// Takes the place of the line of its thread before it, as on a terminal.
+    pub(super) fn put_into(
+        self,
+        all: &mut BTreeMap<u32, Self>,
+        (format, line): (Format, usize),
+    ) -> Result<(), Error> {
+        if all.get(&self.thread).is_some_and(|before| self.is_of_another_run(before)) {
+            return Err(Error::second_run(format, line));
+        }
+
+        all.insert(self.thread, self);
+        Ok(())
     }
 
     /// A stream of what it states; `None` where its thread had no cycle.
@@ -234,10 +261,7 @@ struct RtText {
 /// [`Error`].
 pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut text = RtText::default();
-    each_line(file, |line| {
-        text.line(line);
-        Ok(())
-    })?;
+    each_line(file, |line| text.line(line))?;
 
     let several = text.status.len() + text.pairs.len() > 1;
     let mut streams: Vec<Stream> =
@@ -259,18 +283,24 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
 }
 
 impl RtText {
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         if let Some(status) = StatusLine::parse(text) {
             if !line.has_end && status.last_width < 8 {
                 self.damage.cut(line.number, format!("`{text}`"));
             } else if status.thread < MOST_THREADS {
-                self.status.insert(status.thread, status);
+                status.put_into(&mut self.status, (FORMAT, line.number))?;
             }
         } else if let Some(pair) = PairLine::parse(text) {
             if !line.has_end && pair.last_width < 5 {
                 self.damage.cut(line.number, format!("`{text}`"));
             } else if pair.sender < MOST_THREADS {
+                let is_of_another_run = |before: &PairLine| {
+                    stated::are_of_another_run((0, pair.figures), (0, before.figures))
+                };
+                if self.pairs.get(&pair.sender).is_some_and(is_of_another_run) {
+                    return Err(Error::second_run(FORMAT, line.number));
+                }
                 self.pairs.insert(pair.sender, pair);
             }
         } else if let Some(all) = ends(text) {
@@ -281,6 +311,8 @@ impl RtText {
         } else if !begins_with(text, &OTHERS) {
             self.passed_over.count(line);
         }
+
+        Ok(())
     }
 
     fn of_status(&self, several: bool, asked: &SourceOptions) -> Vec<Stream> {

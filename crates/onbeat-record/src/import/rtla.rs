@@ -68,7 +68,9 @@ impl RtlaText {
             let line = line.trim();
             let mut words = line.split_whitespace();
             let first = words.next().unwrap_or_default();
-            if let Some(missed) = missed(line) {
+            if line.starts_with("# RTLA ") && !all.rows.is_empty() {
+                return Err(Error::second_run(FORMAT, number));
+            } else if let Some(missed) = missed(line) {
                 all.missed = Some(missed);
             } else if is_stop(line) {
                 all.is_stopped = true;

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::format::Format;
 use super::lines::{Line, PassedOver, each_line};
 use super::rtla;
-use super::stated::Stated;
+use super::stated::{self, Stated};
 use super::stream::Stream;
 use crate::Series;
 
@@ -53,6 +53,13 @@ impl Row {
         });
         Some((cpu, Self { count, tables: tables.collect::<Option<_>>()? }))
     }
+
+    fn is_of_another_run(&self, before: &Self) -> bool {
+        let pairs = self.tables.iter().zip(&before.tables);
+        pairs
+            .filter_map(|(now, then)| (*now).zip(*then))
+            .any(|(now, then)| stated::are_of_another_run((self.count, now), (before.count, then)))
+    }
 }
 
 /// One stream per CPU.
@@ -76,6 +83,9 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
         }
         match Row::parse(line.text).filter(|_| line.has_end) {
             Some((cpu, row)) => {
+                if rows.get(&cpu).is_some_and(|before| row.is_of_another_run(before)) {
+                    return Err(Error::second_run(FORMAT, line.number));
+                }
                 rows.insert(cpu, row);
             }
             None if is_heading(line.text) => {}

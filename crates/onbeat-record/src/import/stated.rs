@@ -62,6 +62,13 @@ impl Stated {
     }
 }
 
+/// Whether count, minimum, average and maximum cannot be later ones of the same run: count and maximum
+/// never fall, and the minimum never rises.
+pub(super) fn are_of_another_run(now: (u64, [f64; 3]), before: (u64, [f64; 3])) -> bool {
+    let ((n, [min, _, max]), (n_before, [min_before, _, max_before])) = (now, before);
+    n < n_before || min > min_before || max < max_before
+}
+
 /// Cells into which percentiles divide `all` samples: their upper ends and how many each has. `None` where
 /// they contradict each other. `percentiles` rise: shares in percent and the sample at that share of the
 /// sorted ones.

@@ -30,6 +30,8 @@ struct LatencyText {
     over_all: [f64; 3],
     mean_sum: f64,
     closing: Option<[f64; 3]>,
+    /// Whether the line that ends a run was read.
+    is_ended: bool,
     /// Begin of a bucket, its end, both in nanoseconds, and its count.
     buckets: Vec<(i64, i64, u64)>,
     /// Middles of a file for gnuplot, in microseconds, and their counts.
@@ -78,6 +80,7 @@ impl LatencyText {
             over_all: [f64::INFINITY, 0.0, f64::NEG_INFINITY],
             mean_sum: 0.0,
             closing: None,
+            is_ended: false,
             buckets: Vec::new(),
             middles: Vec::new(),
             is_gnuplot: false,
@@ -94,13 +97,16 @@ impl LatencyText {
 
     fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
-        if let Some(columns) = text.strip_prefix("RTH|") {
+        if self.is_ended && begins_with(text, &["RTD|", "HSD|"]) {
+            return Err(Error::second_run(self.format, line.number));
+        } else if let Some(columns) = text.strip_prefix("RTH|") {
             self.columns = names(columns);
         } else if let Some(figures) = text.strip_prefix("RTD|") {
             self.second(figures, line)?;
         // The closing line is cut off most often: it is written at the end, when a user has already
         // closed the terminal.
         } else if let Some(figures) = text.strip_prefix("RTS|").filter(|_| line.has_end) {
+            self.is_ended = true;
             self.closing = self.three(figures).or(self.closing);
             self.count_events(figures);
         } else if let Some(row) = text.strip_prefix("HSD|") {

@@ -704,6 +704,35 @@ fn what_holds_less_than_another_output_of_its_tool_is_named() {
     assert!(refused(rate).starts_with("it is what ros2 topic hz prints"), "{}", refused(rate));
 }
 
+#[test]
+fn a_second_run_in_a_file_is_refused_because_one_would_hide_the_other() {
+    let posted = |name: &str| String::from_utf8(bytes_of(name)).unwrap();
+    let rtla = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:10\nIndex   IRQ-000\n0             9\n1             1\nover:         0\ncount:       10\nmin:          0\navg:          0\nmax:          1\nALL:        IRQ\ncount:       10\n";
+    let quiet = "9 packets transmitted, 9 received, 0% packet loss\nrtt min/avg/max/mdev = 0.021/0.038/0.055/0.003 ms\n";
+    let pairs = "#1 -> #0, Min    1, Cur    2, Avg    2, Max   40\n";
+    for (text, [from, to]) in [
+        (posted("ct-q.txt"), ["(2359", "(4401"]),
+        (posted("ct-out.txt"), ["", ""]),
+        (posted("ct-v.txt"), ["", ""]),
+        (posted("jd.json"), ["", ""]),
+        (posted("timerlat-top.txt"), ["#10003", "#10001"]),
+        (posted("xeno-H.txt"), ["", ""]),
+        (posted("pingD.txt"), ["", ""]),
+        (posted("comma.hlog"), ["", ""]),
+        (rtla.to_owned(), ["", ""]),
+        (quiet.to_owned(), ["0.055", "0.065"]),
+        (pairs.to_owned(), ["   40", "   30"]),
+    ] {
+        let why = refused(format!("{text}\n{}", text.replace(from, to)));
+        assert!(why.contains("figures of a second run"), "{why}: {text}");
+    }
+
+    let table = "Value Percentile TotalCount 1/(1-Percentile)\n1.0 0.5 2 2.00\n4.0 1.0 3\n#[Mean = 2.0, StdDeviation = 1.4]\n";
+    let asked = SourceOptions { unit_ns: Some(1e6), ..SourceOptions::default() };
+    let of = read(format!("{table}\n{table}").as_bytes(), &asked).unwrap();
+    assert_eq!(of[0].remarks, ["1 table below it not imported"]);
+}
+
 /// What an installed program writes, on standard output or into `out`.
 fn recorded_now(program: &str, words: &str) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
