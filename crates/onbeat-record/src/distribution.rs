@@ -1,5 +1,7 @@
 //! Counts per bucket, as read back from run files: small, sorted, and added up without loss.
 
+use std::sync::Arc;
+
 use hdrhistogram::{Counter, Histogram};
 
 use super::histogram::Bucket;
@@ -20,8 +22,31 @@ pub(super) const MOST_SAMPLES: u64 = 1 << 53;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
+    /// Shared by clones: in most intervals, wake-up latency has the same as release latency.
+    buckets: Arc<[Bucket]>,
+    count: u64,
+}
+
+/// A distribution in the making: buckets in rising order.
+#[derive(Default)]
+struct Rising {
     buckets: Vec<Bucket>,
     count: u64,
+}
+
+impl Rising {
+    /// Adds a bucket that is not below the last one.
+    fn push(&mut self, bucket: Bucket) {
+        self.count += bucket.count;
+        match self.buckets.last_mut() {
+            Some(last) if last.low_ns == bucket.low_ns => last.count += bucket.count,
+            _ => self.buckets.push(bucket),
+        }
+    }
+
+    fn done(self) -> Distribution {
+        Distribution { buckets: self.buckets.into(), count: self.count }
+    }
 }
 
 impl Distribution {
@@ -40,9 +65,9 @@ impl Distribution {
 
     /// Of buckets in rising order.
     fn of(buckets: impl IntoIterator<Item = Bucket>) -> Self {
-        let mut all = Self::default();
+        let mut all = Rising::default();
         buckets.into_iter().for_each(|bucket| all.push(bucket));
-        all
+        all.done()
     }
 
     /// The buckets with samples of an encoded histogram. Memory is that of the filled buckets.
@@ -50,7 +75,7 @@ impl Distribution {
         encoded: &Encoded<'_>,
         highest_ns: u64,
     ) -> Result<Self, PayloadError> {
-        let mut all = Self::default();
+        let mut all = Rising::default();
         let mut beyond = None;
         encoded.counts(|index, count| match encoded.scale.bucket(index) {
             // Counts above 2^53 are no longer exact in JSON and in the page's numbers, and no run
@@ -62,7 +87,7 @@ impl Distribution {
                 beyond.get_or_insert(PayloadError::Count { index, value: count.cast_signed() });
             }
         })?;
-        beyond.map_or(Ok(all), Err)
+        beyond.map_or_else(|| Ok(all.done()), Err)
     }
 
     /// A distribution of exact values, for what was never in a histogram.
@@ -77,7 +102,7 @@ impl Distribution {
     #[must_use]
     pub fn at(self, resolution: &Resolution) -> Self {
         let mut buckets: Vec<Bucket> =
-            self.buckets.into_iter().map(|line| resolution.bucket(line)).collect();
+            self.buckets.iter().map(|line| resolution.bucket(*line)).collect();
         buckets.sort_unstable_by_key(|bucket| bucket.low_ns);
         Self::of(buckets)
     }
@@ -127,7 +152,7 @@ impl Distribution {
     }
 
     fn with(&self, other: &Self) -> Self {
-        let mut both = Self {
+        let mut both = Rising {
             // Histograms of neighbouring intervals share most of their buckets.
             buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4),
             count: 0,
@@ -142,15 +167,15 @@ impl Distribution {
             both.push(next);
         }
 
-        both
+        both.done()
     }
 
     /// What is left without the samples of `part`, which are among these.
     #[must_use]
     pub(super) fn without(&self, part: &Self) -> Self {
-        let mut left = Self::default();
+        let mut left = Rising::default();
         let mut taken = part.buckets.iter().peekable();
-        for bucket in &self.buckets {
+        for bucket in &*self.buckets {
             while taken.next_if(|other| other.low_ns < bucket.low_ns).is_some() {}
             let gone =
                 taken.next_if(|other| other.low_ns == bucket.low_ns).map_or(0, |other| other.count);
@@ -159,7 +184,7 @@ impl Distribution {
             }
         }
 
-        left
+        left.done()
     }
 
     /// How many samples are larger than `limit_ns`, a bucket that holds the limit counting by its
@@ -174,21 +199,19 @@ impl Distribution {
             .map(|bucket| bucket.count)
             .sum()
     }
-
-    /// Adds a bucket that is not below the last one.
-    fn push(&mut self, bucket: Bucket) {
-        self.count += bucket.count;
-        match self.buckets.last_mut() {
-            Some(last) if last.low_ns == bucket.low_ns => last.count += bucket.count,
-            _ => self.buckets.push(bucket),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_clone_takes_no_memory_of_its_own() {
+        let all = Distribution::from_values([10, 20]);
+        let same = Distribution::merged([&all]);
+        assert!(std::ptr::eq(all.buckets(), same.buckets()));
+    }
 
     proptest! {
         #[test]
