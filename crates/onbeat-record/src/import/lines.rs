@@ -80,20 +80,27 @@ fn pass_over_rest(file: &mut impl BufRead, line: &[u8], number: usize) -> Result
     }
 }
 
-/// The text without control sequences (ECMA-48: ESC, `[`, parameters, a final byte) and without
+/// The text without control sequences (ECMA-48: ESC, `[`, parameters, a final byte), without strings for
+/// the terminal (ESC, `]`, up to BEL or ESC `\`: a title, a shell's marks of prompt and output) and without
 /// the byte order mark.
 fn without_escapes(text: &str, plain: &mut String) {
     let mut rest = text.trim_start_matches('\u{feff}');
     while let Some((before, after)) = rest.split_once('\u{1b}') {
         plain.push_str(before);
-        rest = match after.strip_prefix('[') {
-            Some(sequence) => {
-                let end = sequence.find(|c: char| ('@'..='~').contains(&c));
-                end.map_or("", |end| &sequence[end + 1..])
+        rest = match after.chars().next() {
+            Some('[') => {
+                let end = after[1..].find(|c: char| ('@'..='~').contains(&c));
+                end.map_or("", |end| &after[end + 2..])
             }
-            // A sequence of two characters, of which the second may have several bytes.
-            None => {
-                let mut left = after.chars();
+            // The ESC before `\` is a sequence of its own.
+            Some(']') => after.find(['\u{7}', '\u{1b}']).map_or("", |end| {
+                let ended = &after[end..];
+                ended.strip_prefix('\u{7}').unwrap_or(ended)
+            }),
+            // One character, which may have several bytes, or one after a parenthesis: `tput sgr0` writes
+            // ESC `(B`.
+            _ => {
+                let mut left = after.strip_prefix(['(', ')']).unwrap_or(after).chars();
                 left.next();
                 left.as_str()
             }
@@ -240,6 +247,11 @@ mod tests {
     fn after_an_escape_any_character_is_passed_over_and_nothing_else() {
         assert_eq!(lines("\u{1b}µ12 us\n".as_bytes()), [(1, "12 us".to_owned(), true)]);
         assert_eq!(lines(b"12\x1b"), [(1, "12".to_owned(), false)]);
+        for begin in ["\u{1b}]0;a title\u{7}", "\u{1b}]133;C\u{1b}\\", "\u{1b}(B\u{1b}[m"] {
+            let text = format!("{begin}T: 0\n");
+            assert_eq!(lines(text.as_bytes()), [(1, "T: 0".to_owned(), true)], "{text:?}");
+        }
+        assert_eq!(lines(b"12\x1b]0;cut off"), [(1, "12".to_owned(), false)]);
     }
 
     #[test]
