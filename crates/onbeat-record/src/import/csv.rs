@@ -93,6 +93,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         return Err(Error::NoHistogram { format: FORMAT, lines, advice });
     };
 
+    let doubtful = first.doubtful_marks()?;
     let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(first.decimals).unwrap_or(9));
     let resolution = Resolution::even((step_ns.round() as u64).max(1));
     let counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
@@ -108,6 +109,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 
     stream.lacks("skipped releases, the machine and the command: the file does not hold them");
     stream.remarks.extend(first.others);
+    stream.remarks.extend(doubtful);
     stream.remarks.extend(first.damage.sentences());
     Ok(vec![stream])
 }
@@ -220,9 +222,7 @@ struct Columns {
 /// One line.
 struct CsvSample {
     sample: Sample,
-    /// Digits after its decimal mark.
-    decimals: u32,
-    mark: Option<Mark>,
+    value: Number,
     has_date: bool,
 }
 
@@ -346,7 +346,7 @@ impl Columns {
         };
 
         let sample = Sample { ns: ns as i64, t_s };
-        Ok(CsvSample { sample, decimals: value.decimals, mark: value.mark, has_date })
+        Ok(CsvSample { sample, value, has_date })
     }
 }
 
@@ -412,6 +412,12 @@ struct FirstPass {
     /// The first line with a decimal comma, and the first one with a decimal point.
     commas: Option<usize>,
     points: Option<usize>,
+    /// The first line whose mark may as well stand between thousands.
+    grouped: Option<(usize, String)>,
+    /// Whether a value shows that the marks are decimal ones.
+    are_decimals: bool,
+    /// Whether a value has no mark.
+    has_whole: bool,
     /// A comment just before the first line: it may name the columns.
     comment: Option<String>,
     /// Columns that are not imported, as a sentence.
@@ -485,7 +491,8 @@ impl FirstPass {
     }
 
     fn take_in(&mut self, of: &CsvSample, line: usize, text: &str) -> Result<(), Error> {
-        match of.mark {
+        let value = &of.value;
+        match value.mark {
             Some(Mark::Comma) => self.commas = self.commas.or(Some(line)),
             Some(Mark::Point) => self.points = self.points.or(Some(line)),
             None => {}
@@ -497,9 +504,32 @@ impl FirstPass {
             return Err(Error::line(FORMAT, line, reason));
         }
 
-        self.decimals = self.decimals.max(of.decimals);
+        self.has_whole |= value.mark.is_none();
+        if value.is_grouped {
+            self.grouped.get_or_insert_with(|| (line, text.to_owned()));
+        } else {
+            self.are_decimals |= value.mark.is_some() || value.figure.abs() >= 1_000.0;
+        }
+        self.decimals = self.decimals.max(value.decimals);
         self.has_dates |= of.has_date;
         self.extent.take_in(&of.sample);
         Ok(())
+    }
+
+    /// Marks that may be decimal ones or stand between thousands are refused where whole values below 1,000
+    /// speak for thousands; where nothing does, commas are named.
+    fn doubtful_marks(&self) -> Result<Option<String>, Error> {
+        let Some((line, text)) = self.grouped.as_ref().filter(|_| !self.are_decimals) else {
+            return Ok(None);
+        };
+        if self.has_whole {
+            let reason = format!(
+                "`{text}` may have decimals or thousands: all values with a mark have three digits after it, and all others are below 1,000; remove the marks, or give each value its decimals"
+            );
+            return Err(Error::line(FORMAT, *line, reason));
+        }
+
+        let is_comma = self.commas.is_some();
+        Ok(is_comma.then(|| format!("commas are read as decimal marks: line {line} is `{text}`")))
     }
 }

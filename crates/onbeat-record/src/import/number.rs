@@ -107,6 +107,8 @@ pub(super) struct Number {
     pub(super) decimals: u32,
     /// `None` where it has none.
     pub(super) mark: Option<Mark>,
+    /// Whether the mark may as well stand between thousands: `1,234`.
+    pub(super) is_grouped: bool,
 }
 
 impl Number {
@@ -134,7 +136,9 @@ impl Number {
             return None;
         }
         let figure = plain.parse::<f64>().ok().filter(|figure| figure.is_finite())?;
-        Some(Self { figure, decimals: u32::try_from(decimals).unwrap_or(9).min(9), mark })
+        let is_grouped = mark.is_some_and(|mark| is_grouped(field, mark.char()));
+        let decimals = u32::try_from(decimals).unwrap_or(9).min(9);
+        Some(Self { figure, decimals, mark, is_grouped })
     }
 }
 

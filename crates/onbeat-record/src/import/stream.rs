@@ -73,15 +73,23 @@ impl Stream {
     fn figures_in_words(&self) -> Vec<String> {
         let early = self.early.iter().map(|(series, Early { count, earliest_ns })| {
             let words = series.words();
+            // Of other values, an offset of a clock for one, a large negative one is no better than a
+            // large positive one.
+            let (one, many, both_sides) = match series {
+                Series::WakeupLatency | Series::InterruptLatency => {
+                    (" (an early wake-up)", " (early wake-ups)", "")
+                }
+                _ => ("", "", "; import absolute values where both sides count"),
+            };
             match count {
                 Some(1) => format!(
-                    "{words}: 1 sample is negative (an early wake-up): -{earliest_ns} ns; counted as 0"
+                    "{words}: 1 sample is negative{one}: -{earliest_ns} ns; counted as 0{both_sides}"
                 ),
                 Some(n) => format!(
-                    "{words}: {n} samples are negative (early wake-ups), the earliest -{earliest_ns} ns; counted as 0"
+                    "{words}: {n} samples are negative{many}, the smallest -{earliest_ns} ns; counted as 0{both_sides}"
                 ),
                 None => format!(
-                    "{words}: the smallest sample is negative (an early wake-up): -{earliest_ns} ns; shown as 0"
+                    "{words}: the smallest sample is negative{one}: -{earliest_ns} ns; shown as 0{both_sides}"
                 ),
             }
         });

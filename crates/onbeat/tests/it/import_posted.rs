@@ -240,6 +240,9 @@ fn negative_values_of_a_csv_are_counted() {
     assert_eq!(figures(&of[0], Series::Recorded), (3, 0, 3_099, 1152.67));
     let early = of[0].early[&Series::Recorded];
     assert_eq!((early.count, early.earliest_ns), (Some(1), 12));
+    let notes = cell(&of[0]).notes;
+    let what = "-12 ns; counted as 0; import absolute values where both sides count";
+    assert!(notes.iter().any(|note| note.contains(what)), "{notes:?}");
 }
 
 #[test]
@@ -601,6 +604,18 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let mixed = "t;latency_us\n0,1;12,5\n0,2;13.1\n";
     assert!(refused(mixed).contains("decimal commas (line 2) and decimal points (line 3)"));
+    for text in ["latency_us\n987\n1,234\n", "t;latency_us\n1;1.234\n2;12.345\n3;87\n"] {
+        let why = refused(text);
+        assert!(
+            why.contains("`1,234` may have decimals or") || why.contains("`1;1.234` may"),
+            "{why}"
+        );
+    }
+    let commas = "latency_us\n1,234\n2,345\n";
+    assert!(says(&streams(commas)[0], "commas are read as decimal marks: line 2 is `1,234`"));
+    for text in [commas.replace(',', "."), commas.to_owned() + "0,500\n1234\n"] {
+        assert!(!says(&streams(&text)[0], "decimal marks"), "{text}");
+    }
 }
 
 #[test]
