@@ -197,10 +197,15 @@ const BPF_ADVICE: &str = "each of its buckets is twice as wide as the one before
 
 const IPERF_ADVICE: &str = "its jitter is a mean of differences (RFC 3550) and no latency; import what ping or sockperf prints";
 
+const ROS2_ADVICE: &str =
+    "each line is of samples of the one before as well; import a CSV with one value in each row";
+
+const CLOCKS_ADVICE: &str = "offsets of a clock are not latencies; import a CSV of their absolute values where their size is of interest";
+
 /// What stands in outputs that hold no latencies, or fewer than another output of the tool.
-const OTHER_OUTPUTS: [(&str, &str, &str); 11] = [
+const OTHER_OUTPUTS: [(&str, &str, &str); 17] = [
     ("\"iperf 3", "iperf3", IPERF_ADVICE),
-    (" Lost/Total Datagrams", "iperf", IPERF_ADVICE),
+    (" Lost/Total ", "iperf", IPERF_ADVICE),
     (
         ") can0 ",
         "candump",
@@ -212,7 +217,7 @@ const OTHER_OUTPUTS: [(&str, &str, &str); 11] = [
         "import what `perf sched script` prints, which has priorities",
     ),
     (
-        "Avg delay ms",
+        " delay ms ",
         "perf sched latency",
         "it has averages and maxima alone; import what `perf sched script` prints",
     ),
@@ -230,10 +235,16 @@ const OTHER_OUTPUTS: [(&str, &str, &str); 11] = [
     (" : count    ", "a tool of bcc", BPF_ADVICE),
     ("|@@@@@@@@", "bpftrace", BPF_ADVICE),
     (
-        "average rate: ",
-        "ros2 topic hz",
-        "each line is of samples of the one before as well; import a CSV with a period in each row",
+        "# event histogram",
+        "a histogram trigger of the kernel",
+        "import a trace of the events sched_wakeup and sched_switch",
     ),
+    ("average rate: ", "ros2 topic hz", ROS2_ADVICE),
+    ("average delay: ", "ros2 topic delay", ROS2_ADVICE),
+    ("Message size mean: ", "ros2 topic bw", "bytes per second; it measures no latency"),
+    ("ptp4l[", "ptp4l", CLOCKS_ADVICE),
+    ("phc2sys[", "phc2sys", CLOCKS_ADVICE),
+    ("Last offset     : ", "chronyc tracking", CLOCKS_ADVICE),
 ];
 
 fn unknown(beginning: &str) -> Error {

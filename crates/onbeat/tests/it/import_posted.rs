@@ -717,6 +717,39 @@ fn what_holds_less_than_another_output_of_its_tool_is_named() {
     );
     let rate = "average rate: 10.003\n\tmin: 0.095s max: 0.105s std dev: 0.00159s window: 12\n";
     assert!(refused(rate).starts_with("it is what ros2 topic hz prints"), "{}", refused(rate));
+    for (text, by) in [
+        (
+            "average delay: 0.002\n\tmin: 0.001s max: 0.003s std dev: 0.00052s window: 10\n",
+            "ros2 topic delay",
+        ),
+        (
+            "32.11 KB/s from 100 messages\n\tMessage size mean: 0.32 KB min: 0.32 KB max: 0.32 KB\n",
+            "ros2 topic bw",
+        ),
+        ("ptp4l[5.777]: master offset        -23 s2 freq   +8723 path delay       541\n", "ptp4l"),
+        (
+            "phc2sys[5.1]: CLOCK_REALTIME phc offset       -37 s2 freq   -7283 delay    541\n",
+            "phc2sys",
+        ),
+        (
+            "Reference ID    : CB00710F (a.example)\nLast offset     : -0.000006747 seconds\n",
+            "chronyc tracking",
+        ),
+        (
+            "# event histogram\n#\n\n{ lat:          4 } hitcount:          2\n",
+            "a histogram trigger",
+        ),
+        (
+            "  Task   |   Runtime ms  | Switches | Average delay ms | Maximum delay ms |\n",
+            "perf sched latency",
+        ),
+        (
+            "[ ID] Interval  Transfer  Bandwidth  Jitter   Lost/Total  Latency avg/min/max/stdev PPS\n",
+            "iperf",
+        ),
+    ] {
+        assert!(refused(text).starts_with(&format!("it is what {by}")), "{}", refused(text));
+    }
 }
 
 #[test]
