@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Cell, RunFile, Series};
@@ -20,6 +20,13 @@ const HGRM_UNIT_NS: f64 = 1e6;
 
 /// Why a series has no percentiles.
 const FIGURES_ONLY: &str = "the source states count, extremes and mean only";
+
+/// Percentile text is of samples. Tables and summaries of a run without any are empty and valid.
+#[derive(Debug, thiserror::Error)]
+#[error("{} has no samples, and so no percentiles to export", .run.display())]
+struct NoSamples {
+    run: PathBuf,
+}
 
 pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> {
     let JudgedRun { summary, mut runs, other_cpus } = runs::judged(run, None)?;
@@ -43,9 +50,14 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
     }
 
     match &formats.hgrm {
-        Some(dir) => percentiles(dir, files),
+        Some(dir) if files.iter().any(has_samples) => percentiles(dir, files),
+        Some(_) => Err(NoSamples { run: run.to_owned() }.into()),
         None => Ok(()),
     }
+}
+
+fn has_samples(file: &RunFile) -> bool {
+    file.entries.iter().any(|entry| entry.counts.count() > 0)
 }
 
 /// Writes a file per cell and series.
