@@ -144,6 +144,10 @@ fn an_output_that_cannot_be_written_is_one_sentence_and_status_2() {
         let said = text(&output.stderr);
         assert!(said.contains("no/such/place") && said.lines().count() <= 3, "{said}");
     }
+    let other = onbeat(directory.path(), &["report", &run, "--png", "chart.jpg"]);
+    assert_eq!(other.status.code(), Some(2));
+    let said = text(&other.stderr);
+    assert!(said.contains("'chart.jpg'") && said.contains("is a PNG"), "{said}");
     // A run cannot be measured again.
     let copy = directory.path().join("run");
     copied("before", &copy, str::to_owned);

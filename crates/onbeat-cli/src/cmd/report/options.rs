@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
 use crate::complete;
@@ -45,7 +46,7 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FILE", conflicts_with = "brief")]
     pub(crate) markdown: Option<PathBuf>,
     /// Write the first chart of the page as a picture
-    #[arg(long, value_name = "FILE", conflicts_with = "brief")]
+    #[arg(long, value_parser = PathBufValueParser::new().try_map(png_name), value_name = "FILE", conflicts_with = "brief")]
     pub(crate) png: Option<PathBuf>,
     /// Log with pictures of the robot, for the page
     ///
@@ -56,4 +57,15 @@ pub(crate) struct ReportOptions {
     /// Small pictures of each camera in the page, spread over the run
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=500), value_name = "COUNT", requires = "camera")]
     pub(crate) pictures: u16,
+}
+
+/// Refuses the ending of another format, by which programs would take the picture for a damaged one.
+fn png_name(path: PathBuf) -> Result<PathBuf, &'static str> {
+    let others = ["jpg", "jpeg", "svg", "pdf", "gif", "webp", "html"];
+    match path.extension() {
+        Some(of) if others.iter().any(|other| of.eq_ignore_ascii_case(other)) => {
+            Err("the picture is a PNG; name it with .png")
+        }
+        _ => Ok(path),
+    }
 }
