@@ -40,7 +40,7 @@ export class GrowingRun {
     // One of before the first samples says that there are none.
     if (this.summary !== null && isMeasured(this.summary)) return { files, summary: this.summary };
     const summary = deriveSummary(files);
-    for (const cell of summary.cells) cell.goes_on = true;
+    for (const cell of summary.cells) cell.goes_on = !cell.complete;
     return { files, summary };
   }
 }

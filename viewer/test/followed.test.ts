@@ -43,6 +43,9 @@ test('lines of files that come in any pieces are the files, and a new connection
     assert.ok(found.every((file) => file.problems.length === 0));
     const ended = buildReport(summary!, found).cells.filter(isTruncated);
     assert.deepEqual(ended, [], 'a run in progress is not called truncated');
+    const going = summary!.cells.filter((cell) => cell.goes_on);
+    const names = going.map(({ tuning, load }) => `${tuning}/${load}`);
+    assert.deepEqual(names, ['PM/idle'], 'files without a closing line are in progress');
 
     const cells = summary!.cells.map((cell) => ({ ...cell, series: {} }));
     run.summarise({ ...summary!, cells, derived: false });
