@@ -152,11 +152,11 @@ impl Trend {
     }
 }
 
-/// The cell that is followed; the only one where a run has one.
+/// The cell that is followed; where none is, the only one of a run.
 fn cell_of<'s>(summary: &'s Summary, chosen: Option<&Cell>) -> Option<&'s CellSummary> {
     match (summary.cells.as_slice(), chosen) {
-        ([only], _) => Some(only),
         (_, Some(cell)) => summary.cell(&cell.tuning, &cell.load),
+        ([only], None) => Some(only),
         (_, None) => None,
     }
 }
@@ -321,8 +321,18 @@ fn sentences(trend: &Trend, share: Share) -> Vec<String> {
         ));
     }
     if !trend.without.is_empty() {
-        let cell = if trend.cell.is_empty() { "" } else { " of that cell" };
-        all.push(format!("No samples{cell} in: {}", trend.without.join(", ")));
+        let what = if trend.cell.is_empty() {
+            "No samples, or several cells of which --cell names none, in"
+        } else {
+            "No samples of that cell in"
+        };
+        all.push(format!("{what}: {}", trend.without.join(", ")));
+    }
+    let undated = trend.runs.iter().filter(|run| run.started_unix_s <= 0.0);
+    let undated: Vec<&str> = undated.map(|run| run.run.as_str()).collect();
+    if !undated.is_empty() && trend.runs.len() > 1 {
+        let names = undated.join(", ");
+        all.push(format!("No recorded start, so first and in the order given: {names}"));
     }
     all
 }

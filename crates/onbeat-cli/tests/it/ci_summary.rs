@@ -216,6 +216,7 @@ fn a_trend_refuses_what_is_no_run_and_leaves_out_what_is_damaged() {
         ["trend", "runs", "--at", "42"],
         ["trend", "runs", "--series", "hiccup"],
         ["trend", "runs", "--cell", "PMCS"],
+        ["trend", "runs", "--cell", "PMCS/paper"],
     ] {
         let output = onbeat(directory.path(), &line);
         assert_eq!(output.status.code(), Some(2), "{line:?}: {}", text(&output.stderr));
