@@ -146,7 +146,7 @@ fn says_something(text: &str) -> bool {
 }
 
 /// Nanoseconds per unit, of a column's name: `latency_us`, `time [ms]`, `latency(ns)`.
-fn unit_in(name: &str) -> Option<f64> {
+pub(super) fn unit_in(name: &str) -> Option<f64> {
     let bare = name.trim_end_matches([')', ']']);
     // A rate: `speed (m/s)`.
     if bare.rsplit_once(['(', '[']).is_some_and(|(_, unit)| unit.contains('/')) {

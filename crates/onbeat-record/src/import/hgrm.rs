@@ -7,6 +7,7 @@
 //! are known to be between their values and no more: the rows' values become the uneven cells of
 //! the run.
 
+use super::csv::unit_in;
 use super::error::{Error, counted};
 use super::format::{Format, SourceOptions, to_ns};
 use super::lines::begins;
@@ -33,11 +34,12 @@ struct PercentileText {
 /// One stream.
 ///
 /// # Errors
-/// [`Error`]; [`Error::NoUnit`] without `--unit`, since the text has none.
+/// [`Error`]; [`Error::NoUnit`] without `--unit`, where the head names none.
 pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut all = PercentileText::default();
     let head = text.lines().position(is_head);
     let others = text.lines().filter(|line| is_head(line)).count().saturating_sub(1) as u64;
+    let unit_ns = asked.unit_ns.or_else(|| unit_of(text.lines().find(|line| is_head(line))?));
     let mut is_in_summary = false;
     for (line, number) in text.lines().zip(1..).skip(head.unwrap_or(0)) {
         let line = line.trim();
@@ -49,12 +51,12 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         } else if is_head(line) {
             all.is_comma_separated = line.contains(',');
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
-            let unit_ns = asked.unit_ns.ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+            let unit_ns = unit_ns.ok_or(Error::NoUnit { format: FORMAT, line: number })?;
             all.row(line, number, unit_ns)?;
         }
     }
 
-    let (Some(unit_ns), Some(&(last_ns, _))) = (asked.unit_ns, all.cells.last()) else {
+    let (Some(unit_ns), Some(&(last_ns, _))) = (unit_ns, all.cells.last()) else {
         let advice = "its rows are Value, Percentile, TotalCount, 1/(1-Percentile)";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     };
@@ -85,6 +87,12 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
 
 fn is_head(line: &str) -> bool {
     line.contains("Percentile") && line.contains("TotalCount")
+}
+
+/// Nanoseconds per unit, where the head names it: `Value(ms)`, as vegeta writes.
+fn unit_of(head: &str) -> Option<f64> {
+    let is_around = |c: char| c.is_whitespace() || matches!(c, '"' | ',');
+    unit_in(head.split_once("Percentile")?.0.trim_matches(is_around))
 }
 
 impl PercentileText {
@@ -173,6 +181,14 @@ mod tests {
         assert_eq!(samples(&wrk2).unwrap(), 3);
         assert_eq!(samples(&format!("{ROWS}{SUMMARY}")).unwrap(), 3);
         assert!(samples(&format!("{head}{ROWS}60018 requests\n{SUMMARY}")).is_err());
+    }
+
+    #[test]
+    fn a_head_may_name_the_unit() {
+        let text = format!("Value(ms)  Percentile  TotalCount  1/(1-Percentile)\n{ROWS}");
+        let of = read(&text, &SourceOptions::default()).unwrap();
+        assert!(of[0].parts[0].cells.keys().all(|ns| *ns > 100_000), "{of:?}");
+        assert!(read(&text.replacen("(ms)", "", 1), &SourceOptions::default()).is_err());
     }
 
     #[test]
