@@ -79,7 +79,7 @@ pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
 /// The same for any series.
 #[must_use]
 pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
-    let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
+    let cells = cells_with(summary, load, series);
     let unit = TableUnit::for_cells(&cells, series, letters);
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
@@ -100,6 +100,16 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
     }
     explain(&mut table, &cells);
     table
+}
+
+/// The cells of a load in a table of a series: without those of other tools that have other series, each of
+/// which has a table.
+fn cells_with<'s>(summary: &'s Summary, load: &str, series: Series) -> Vec<&'s CellSummary> {
+    let is_of_others = |cell: &CellSummary| {
+        let has_others = !cell.series.is_empty() && !cell.series.contains_key(&series);
+        cell.import.is_some() && has_others
+    };
+    summary.cells.iter().filter(|cell| cell.load == load && !is_of_others(cell)).collect()
 }
 
 /// `P real-time priority, M locked memory`, of the letters that name these cells.
@@ -170,8 +180,8 @@ fn has_no_spread(of: &Statistics) -> bool {
 /// / SD` below.
 #[must_use]
 pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
-    let cells: Vec<&CellSummary> =
-        summary.cells.iter().filter(|cell| cell.load == load && cell.permitted).collect();
+    let mut cells = cells_with(summary, load, series);
+    cells.retain(|cell| cell.permitted);
     let unit = TableUnit::for_cells(&cells, series, letters);
     let mut columns = vec![Column::words("Low"), Column::words("")];
     columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
@@ -423,8 +433,9 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
         .collect();
     blind.dedup();
     if !blind.is_empty() {
-        let words =
-            format!("served cycles only: {} does not record skipped releases", blind.join(", "));
-        table.legend.push(words);
+        let (tools, verb) = (blind.join(", "), if blind.len() == 1 { "does" } else { "do" });
+        table
+            .legend
+            .push(format!("served cycles only: {tools} {verb} not record skipped releases"));
     }
 }
