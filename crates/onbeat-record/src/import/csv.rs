@@ -103,8 +103,14 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     if columns.series == Series::Recorded {
         stream.lacks("what the values are: the file does not say, and --as was not given");
     }
-    if first.has_dates {
-        stream.lacks("the time zone of its date-times: UTC assumed");
+    match first.stamp {
+        Some(Stamp::Date) => stream.lacks("the time zone of its date-times: UTC assumed"),
+        Some(Stamp::Number) if !columns.is_time_unit_named => {
+            stream.lacks(
+                "the unit of its times: seconds assumed (a heading such as time_ms names it)",
+            );
+        }
+        _ => {}
     }
 
     stream.lacks("skipped releases, the machine and the command: the file does not hold them");
@@ -215,15 +221,24 @@ struct Columns {
     unit_ns: f64,
     /// Place and nanoseconds per unit.
     time: Option<(usize, f64)>,
+    is_time_unit_named: bool,
     series: Series,
     separator: Separator,
+}
+
+/// How a line states its time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stamp {
+    Number,
+    ZonedDate,
+    Date,
 }
 
 /// One line.
 struct CsvSample {
     sample: Sample,
     value: Number,
-    has_date: bool,
+    stamp: Option<Stamp>,
 }
 
 impl Columns {
@@ -277,8 +292,21 @@ impl Columns {
         };
         let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
         let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
-        let count = names.len();
-        Ok(Self { line: number, has_names, count, value, unit_ns, time, series, separator })
+        // PlotJuggler's `__time` is in seconds.
+        let is_named =
+            |place: usize| unit_of(place).is_some() || names[place].starts_with(['%', '_']);
+        let is_time_unit_named = time.is_some_and(|(place, _)| is_named(place));
+        Ok(Self {
+            line: number,
+            has_names,
+            count: names.len(),
+            value,
+            unit_ns,
+            time,
+            is_time_unit_named,
+            series,
+            separator,
+        })
     }
 
     /// Which of the columns that a line names are not imported, as a sentence.
@@ -325,15 +353,17 @@ impl Columns {
             return Err(format!("{} is not a latency: above 2,500 hours", value.figure));
         }
 
-        let mut has_date = false;
-        let t_s = match self.time {
-            None => None,
+        let (t_s, stamp) = match self.time {
+            None => (None, None),
             Some((place, unit_ns)) => {
                 let field = fields[place];
                 let by_number = Number::parse(field, self.separator)
-                    .map(|number| number.figure * (unit_ns / 1e9));
-                has_date = by_number.is_none();
-                let t_s = by_number.or_else(|| date::stamp_s(field)).ok_or_else(|| {
+                    .map(|number| (number.figure * (unit_ns / 1e9), Stamp::Number));
+                let by_date = || {
+                    let stamp = if date::has_zone(field) { Stamp::ZonedDate } else { Stamp::Date };
+                    Some((date::stamp_s(field)?, stamp))
+                };
+                let (t_s, stamp) = by_number.or_else(by_date).ok_or_else(|| {
                     format!("`{field}` is neither a number nor a date-time (2026-11-27 10:34:27.5)")
                 })?;
                 if t_s.abs() > FARTHEST_S {
@@ -341,12 +371,12 @@ impl Columns {
                         "`{field}` s is not a plausible time: name its unit in a first line, such as time_ms"
                     ));
                 }
-                Some(t_s)
+                (Some(t_s), Some(stamp))
             }
         };
 
         let sample = Sample { ns: ns as i64, t_s };
-        Ok(CsvSample { sample, value, has_date })
+        Ok(CsvSample { sample, value, stamp })
     }
 }
 
@@ -408,7 +438,7 @@ struct FirstPass {
     columns: Option<Columns>,
     extent: Extent,
     decimals: u32,
-    has_dates: bool,
+    stamp: Option<Stamp>,
     /// The first line with a decimal comma, and the first one with a decimal point.
     commas: Option<usize>,
     points: Option<usize>,
@@ -511,7 +541,7 @@ impl FirstPass {
             self.are_decimals |= value.mark.is_some() || value.figure.abs() >= 1_000.0;
         }
         self.decimals = self.decimals.max(value.decimals);
-        self.has_dates |= of.has_date;
+        self.stamp = self.stamp.max(of.stamp);
         self.extent.take_in(&of.sample);
         Ok(())
     }

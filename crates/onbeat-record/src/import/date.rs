@@ -50,6 +50,12 @@ pub fn stamp_s(text: &str) -> Option<f64> {
     Some((days * 86_400 + clock_s(whole)? - zone_s) as f64 + below_s)
 }
 
+/// Whether a date-time or a clock names its zone.
+pub(super) fn has_zone(text: &str) -> bool {
+    let clock = text.trim().split_once(['T', ' ']).map_or(text, |(_, clock)| clock);
+    clock.contains(['+', '-', 'Z'])
+}
+
 /// Days since 1970 of `2024-06-06`, `2024/06/06` or `06.06.2024`.
 fn day_of(date: &str) -> Option<i64> {
     let parts: Vec<i64> =

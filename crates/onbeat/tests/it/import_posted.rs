@@ -611,6 +611,18 @@ fn spreadsheets_write_commas_marks_and_dates() {
             "{why}"
         );
     }
+    for (names, stamp, what) in [
+        ("time,latency_us", "2026-11-27T10:00:00.5", "the time zone of its date-times: UTC"),
+        ("time,latency_us", "2026-11-27T10:00:00.5+01:00", ""),
+        ("timestamp,latency_us", "1000000", "the unit of its times: seconds assumed"),
+        ("timestamp_ms,latency_us", "1000000", ""),
+        ("__time,latency_us", "1717683906.373", ""),
+    ] {
+        let missing = &streams(format!("{names}\n{stamp},20\n"))[0].missing;
+        let said: Vec<&String> = missing.iter().filter(|of| of.contains(" of its ")).collect();
+        assert_eq!(said.len(), usize::from(!what.is_empty()), "{names} {stamp}: {said:?}");
+        assert!(said.iter().all(|of| of.starts_with(what)), "{said:?}");
+    }
     let commas = "latency_us\n1,234\n2,345\n";
     assert!(says(&streams(commas)[0], "commas are read as decimal marks: line 2 is `1,234`"));
     for text in [commas.replace(',', "."), commas.to_owned() + "0,500\n1234\n"] {
