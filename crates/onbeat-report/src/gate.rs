@@ -11,7 +11,7 @@ use super::load_events;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::Share;
 use super::summary::Summary;
-use super::units::{cell_name, ratio};
+use super::units::{cell_name, ratio, under};
 use super::verdict::{Limit, Outcome, limit_in_words};
 use onbeat_record::Series;
 
@@ -168,7 +168,7 @@ pub fn baseline_checks(
         let series = base.map_or(baseline.series, |base| in_common(baseline.series, [cell, base]));
         let ratio = base
             .and_then(|base| run.ratio_to(baseline.run, (cell, base), (series, baseline.share)));
-        let (mut outcome, mut sentence) = judged(ratio.as_ref(), baseline);
+        let (mut outcome, mut sentence) = judged(ratio.as_ref(), series, baseline);
         // Under a load that died a run is better than it is, and so is a baseline.
         let died = match outcome {
             Outcome::Pass => load_events::died(cell),
@@ -178,6 +178,9 @@ pub fn baseline_checks(
         if let Some(note) = died {
             outcome = Outcome::Inconclusive;
             sentence = format!("{sentence}; undecided, because {note}");
+        }
+        if let Some(loads) = base.and_then(|base| other_loads(cell, base)) {
+            sentence = format!("{sentence}; {loads}");
         }
         let name = format!(
             "{} {} at most x {} of {}",
@@ -192,17 +195,25 @@ pub fn baseline_checks(
     cells.iter().map(of).collect()
 }
 
+/// That a run and its baseline had different loads, which may be meant: that a load changes nothing.
+fn other_loads(cell: &CellSummary, base: &CellSummary) -> Option<String> {
+    let are_known = [cell, base].iter().all(|of| of.load != super::imported::UNKNOWN);
+    let [own, other] = [cell, base].map(|of| under(&of.load));
+    (are_known && own != other)
+        .then(|| format!("the loads differ: this run {own}, the baseline {other}"))
+}
+
 /// Another tool's run reports served releases only, and what is held against it must be the same.
 fn in_common(series: Series, cells: [&CellSummary; 2]) -> Series {
     let is_imported = cells.iter().any(|cell| cell.import.is_some());
     if series == Series::ReleaseLatency && is_imported { Series::WakeupLatency } else { series }
 }
 
-fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
+fn judged(found: Option<&Ratio>, series: Series, baseline: &Baseline<'_>) -> (Outcome, String) {
     let allowed = baseline.no_worse_than;
     let label = baseline.share.label();
     let Some(found) = found else {
-        let series = baseline.series.words();
+        let series = series.words();
         let why = format!("the run and its baseline have no {label} {series} in common");
         return (Outcome::Inconclusive, why);
     };
