@@ -4,14 +4,14 @@ pub(crate) mod options;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::BufReader;
+use std::io::{self, BufReader, Cursor, Read, stdin};
 use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, SourceOptions, Stream};
 use onbeat::record::Cell;
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, RUN_FILE_ENDING};
-use onbeat_host::foreign;
+use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use onbeat_report::imported::UNKNOWN;
 
 use super::failure::import::ImportFailure;
@@ -21,7 +21,8 @@ use crate::cmd::import::options::{ImportOptions, Unit};
 pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let mut sources = Vec::new();
     for path in &options.files {
-        sources.push((path.as_path(), streams_of(path, &asked(options))?));
+        let name = if is_standard_input(path) { Path::new("stdin") } else { path.as_path() };
+        sources.push((name, streams_of(path, &asked(options))?));
     }
 
     let (dir, new) = match &options.to {
@@ -77,9 +78,27 @@ fn asked(options: &ImportOptions) -> SourceOptions {
 /// Reads a file of another tool.
 pub(super) fn streams_of(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| ImportFailure::Import { path: path.to_owned(), source };
+    if is_standard_input(path) {
+        let piped = piped().map_err(Common::file("read", path))?;
+        return Ok(import::read(&mut Cursor::new(piped), asked).map_err(failed)?);
+    }
     let file = foreign::open(path).map_err(Common::file("read", path))?;
     let streams = import::read(&mut BufReader::with_capacity(1 << 18, file), asked);
     Ok(streams.map_err(failed)?)
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// All of standard input, which readers go over twice.
+fn piped() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stdin().lock().take(MOST_BYTES_BY_HAND + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES_BY_HAND {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
 }
 
 /// Creates a directory, or accepts an empty one.

@@ -20,7 +20,7 @@ pub(crate) const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 pub(crate) struct ImportOptions {
     /// Files of other tools, such as cyclictest, rtla, Xenomai, ping, jHiccup, or CSV
     ///
-    /// gzip is read as it is. `--from` lists the formats.
+    /// gzip is read as it is, `-` is standard input. `--from` lists formats.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Format [default: detected from the content]
