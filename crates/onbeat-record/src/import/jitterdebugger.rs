@@ -147,10 +147,10 @@ fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let file = Results::deserialize(&mut deserializer)
         .map_err(|why| Error::line(FORMAT, lines_before + why.line().max(1), why.to_string()))?;
-    let mut rest = deserializer.into_iter::<Results>();
-    let own_lines = text[..rest.byte_offset()].matches('\n').count() + 1;
-    if let Some(Ok(_)) = rest.next() {
-        return Err(Error::second_run(FORMAT, lines_before + own_lines + 1));
+    let (own, rest) = text.split_at(deserializer.into_iter::<Results>().byte_offset());
+    if let Some(place) = rest.lines().position(|line| line.trim_start().starts_with('{')) {
+        let line = lines_before + own.matches('\n').count() + place + 1;
+        return Err(Error::second_run(FORMAT, line));
     }
 
     let is_relative = file.version < FIRST_ABSOLUTE && file.file_version == 0;

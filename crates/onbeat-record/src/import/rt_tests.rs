@@ -117,8 +117,14 @@ impl<T> RtTestsJson<T> {
     where
         T: Deserialize<'t>,
     {
-        serde_json::from_str(text)
-            .map_err(|why| Error::line(format, why.line().max(1), why.to_string()))
+        serde_json::from_str(text).map_err(|why| {
+            let (line, reason) = (why.line().max(1), why.to_string());
+            let begins = text.lines().nth(line - 1).unwrap_or_default().trim_start();
+            if reason.starts_with("trailing characters") && begins.starts_with('{') {
+                return Error::second_run(format, line);
+            }
+            Error::line(format, line, reason)
+        })
     }
 
     fn options(&self) -> CommandLine {

@@ -775,6 +775,8 @@ fn a_second_run_in_a_file_is_refused_because_one_would_hide_the_other() {
         (posted("ct-out.txt"), ["", ""]),
         (posted("ct-v.txt"), ["", ""]),
         (posted("jd.json"), ["", ""]),
+        (posted("jd.json"), ["\"1\": {", "cut off"]),
+        (posted("ct-nohist.json"), ["", ""]),
         (posted("timerlat-top.txt"), ["#10003", "#10001"]),
         (posted("xeno-H.txt"), ["", ""]),
         (posted("pingD.txt"), ["", ""]),
