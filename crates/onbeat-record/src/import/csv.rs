@@ -114,6 +114,10 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     stream.lacks("skipped releases, the machine and the command: the file does not hold them");
+    if columns.is_unit_overruled {
+        let remark = "values are in the unit of --unit; the name of the column has another one";
+        stream.remarks.push(remark.to_owned());
+    }
     stream.remarks.extend(first.others);
     stream.remarks.extend(doubtful);
     stream.remarks.extend(first.damage.sentences());
@@ -219,6 +223,8 @@ struct Columns {
     count: usize,
     value: usize,
     unit_ns: f64,
+    /// Whether the name of the column has another unit.
+    is_unit_overruled: bool,
     /// Place and nanoseconds per unit.
     time: Option<(usize, f64)>,
     is_time_unit_named: bool,
@@ -281,10 +287,10 @@ impl Columns {
             return Err(Error::line(FORMAT, number, reason));
         }
 
-        let unit_ns = asked
-            .unit_ns
-            .or_else(|| unit_of(value))
-            .ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+        let named_ns = unit_of(value);
+        let unit_ns =
+            asked.unit_ns.or(named_ns).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+        let is_unit_overruled = named_ns.is_some_and(|named| named.total_cmp(&unit_ns).is_ne());
         let time_unit = |place: usize| {
             // rostopic writes nanoseconds.
             let usual = if names[place].starts_with('%') { 1.0 } else { 1e9 };
@@ -302,6 +308,7 @@ impl Columns {
             count: names.len(),
             value,
             unit_ns,
+            is_unit_overruled,
             time,
             is_time_unit_named,
             series,

@@ -604,12 +604,21 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let mixed = "t;latency_us\n0,1;12,5\n0,2;13.1\n";
     assert!(refused(mixed).contains("decimal commas (line 2) and decimal points (line 3)"));
+}
+
+#[test]
+fn what_a_csv_leaves_open_is_refused_or_said() {
     for text in ["latency_us\n987\n1,234\n", "t;latency_us\n1;1.234\n2;12.345\n3;87\n"] {
         let why = refused(text);
         assert!(
             why.contains("`1,234` may have decimals or") || why.contains("`1;1.234` may"),
             "{why}"
         );
+    }
+    for (unit_ns, is_said) in [(1e3, true), (1e6, false)] {
+        let asked = SourceOptions { unit_ns: Some(unit_ns), ..SourceOptions::default() };
+        let of = read(b"latency_ms\n0.4\n", &asked).unwrap();
+        assert_eq!(says(&of[0], "the name of the column has another one"), is_said);
     }
     for (names, stamp, what) in [
         ("time,latency_us", "2026-11-27T10:00:00.5", "the time zone of its date-times: UTC"),
