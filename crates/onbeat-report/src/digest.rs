@@ -159,8 +159,11 @@ impl Digest {
         let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
         let supported = mine.supported && other.supported;
         let ranked = self.ranked_of(cells.0, on).zip(base.ranked_of(cells.1, on));
+        let down = ln_of_bucket(cells.0, series, mine.value_ns);
+        let up = ln_of_bucket(cells.1, series, other.value_ns);
         let bounds = drawn
             .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]))
+            .map(|(low, high)| (low - down, high + up))
             .or(ranked.map(|(mine, other)| mine.over(other)))
             .filter(|_| supported);
 
@@ -224,6 +227,14 @@ impl Digest {
 fn probe_of(files: &[RunFile]) -> String {
     let of_run = files.iter().find(|file| file.bench.is_none());
     of_run.map_or_else(String::new, |file| file.header.probe.clone())
+}
+
+/// By how much a percentile of another tool's samples may be smaller, as a logarithm: it is given as the upper
+/// end of its bucket, and of two runs with buckets of 1 us, 1.9 us and 2.1 us are given as 2 us and 3 us.
+fn ln_of_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> f64 {
+    let resolution = cell.import.as_ref().and_then(|import| import.resolution.get(&series));
+    let low_ns = resolution.map_or(value_ns, |of| of.cell(value_ns).low_ns);
+    (value_ns.max(1) as f64 / low_ns.max(1) as f64).ln()
 }
 
 /// Whether a source counted a series into one histogram.
