@@ -12,7 +12,7 @@
 use serde::Serialize;
 
 use super::cell::CellSummary;
-use super::digest::SHARES;
+use super::digest::{SHARES, ln_of_bucket};
 use super::facts::{self, Facts};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
@@ -122,13 +122,18 @@ impl Trend {
             found.find_map(|cell| Some(cell.main()?.0))
         })?;
 
-        let (mut shown, mut facts, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut shown, mut known, mut without) = (Vec::new(), Vec::new(), Vec::new());
         for (name, summary) in &runs {
             let of = cell_of(summary, chosen.as_ref());
-            match of.and_then(|cell| run_of(name, summary, cell, series, request.share)) {
-                Some(run) => {
+            let run = of.and_then(|cell| {
+                let run = run_of(name, summary, cell, series, request.share)?;
+                let within = ln_of_bucket(cell, series, value_ns(&run, request.share));
+                Some((run, (facts_of(summary), within)))
+            });
+            match run {
+                Some((run, of_run)) => {
                     shown.push(run);
-                    facts.push(facts_of(summary));
+                    known.push(of_run);
                 }
                 None => without.push(name.clone()),
             }
@@ -142,7 +147,7 @@ impl Trend {
             cell: chosen.map_or_else(String::new, |cell| format!("{}/{}", cell.tuning, cell.load)),
             series,
             at: request.share.percent(),
-            changes: changes(&shown, &facts, request.share),
+            changes: changes(&shown, &known, request.share),
             runs: shown,
             without,
             sentences: Vec::new(),
@@ -191,8 +196,9 @@ fn value_ns(run: &TrendRun, share: Share) -> u64 {
     run.percentiles.iter().find(|one| share.is(one.p)).map_or(0, |one| one.value_ns)
 }
 
-/// The changes among the runs that can be searched.
-fn changes(runs: &[TrendRun], facts: &[Facts], share: Share) -> Vec<Change> {
+/// The changes among the runs that can be searched. `known` are the facts of each run, and the width of
+/// the bucket that its percentile is the upper end of, as a logarithm.
+fn changes(runs: &[TrendRun], known: &[(Facts, f64)], share: Share) -> Vec<Change> {
     let places: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].is_searched).collect();
     let levels: Vec<f64> =
         places.iter().map(|at| (value_ns(&runs[*at], share) as f64).ln()).collect();
@@ -207,6 +213,8 @@ fn changes(runs: &[TrendRun], facts: &[Facts], share: Share) -> Vec<Change> {
         let to = cuts.get(number + 1).copied().unwrap_or(levels.len());
         let (before, after) = (&levels[from..*cut], &levels[*cut..to]);
         let Some((middle, low, high)) = shift(before, after) else { continue };
+        let widest = |of: &[usize]| of.iter().map(|at| known[*at].1).fold(0.0, f64::max);
+        let (low, high) = (low - widest(&places[*cut..to]), high + widest(&places[from..*cut]));
         // Otherwise both are one stretch for the change that follows.
         if low <= 0.0 && high >= 0.0 {
             continue;
@@ -222,7 +230,7 @@ fn changes(runs: &[TrendRun], facts: &[Facts], share: Share) -> Vec<Change> {
             before_ns: median(before.to_vec()).exp().round() as u64,
             after_ns: median(after.to_vec()).exp().round() as u64,
             runs: [before.len(), after.len()],
-            differ: differing(&facts[places[*cut - 1]], &facts[at]),
+            differ: differing(&known[places[*cut - 1]].0, &known[at].0),
         });
     }
     found
@@ -455,6 +463,29 @@ mod tests {
             assert!(low.signum() == high.signum(), "{low} to {high} does not include 0");
         }
         assert_eq!(shift(&[0.0, 0.1], &[1.0, 1.1]), None, "two runs each decide nothing");
+    }
+
+    #[test]
+    fn a_step_to_the_next_bucket_is_a_change_only_where_buckets_are_narrow() {
+        let run = |at: u32| TrendRun {
+            run: at.to_string(),
+            started_unix_s: f64::from(at),
+            count: 1_000,
+            percentiles: vec![Percentile {
+                p: 50.0,
+                value_ns: if at < 8 { 1_999 } else { 2_999 },
+                supported: true,
+            }],
+            max_ns: 2_999,
+            outcome: None,
+            is_searched: true,
+        };
+        let runs: Vec<TrendRun> = (0..16).map(run).collect();
+        let found = |within: f64| {
+            let known = vec![(Facts::new(), within); runs.len()];
+            changes(&runs, &known, Share::P50).len()
+        };
+        assert_eq!((found(0.0), found(2_f64.ln())), (1, 0));
     }
 
     #[test]
