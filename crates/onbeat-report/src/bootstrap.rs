@@ -24,7 +24,7 @@ pub(super) struct Stretches {
     /// Upper end of each bucket of any stretch, ascending, in nanoseconds.
     values_ns: Vec<u64>,
     /// Per bucket and, within it, per stretch: samples up to and with this bucket.
-    up_to: Vec<u32>,
+    up_to: Vec<u64>,
     stretches: usize,
     pub(super) samples: u64,
 }
@@ -72,8 +72,8 @@ impl Stretches {
             let mut below = 0;
             for (i, bucket) in whole.buckets().iter().enumerate() {
                 if let Some(own) = buckets.next_if(|own| own.low_ns == bucket.low_ns) {
-                    let own = u32::try_from(own.count).unwrap_or(u32::MAX);
-                    below = u32::saturating_add(below, own);
+                    // oslat counts 2^32 gaps in three minutes.
+                    below += own.count;
                 }
                 up_to[i * parts.len() + stretch] = below;
             }
@@ -89,7 +89,7 @@ impl Stretches {
     pub(super) fn ln_percentile(&self, share: Share, drawn: &[usize]) -> f64 {
         let count = |bucket: usize| -> u64 {
             let row = &self.up_to[bucket * self.stretches..(bucket + 1) * self.stretches];
-            drawn.iter().map(|&stretch| u64::from(row[stretch])).sum()
+            drawn.iter().map(|&stretch| row[stretch]).sum()
         };
 
         let last = self.values_ns.len() - 1;
@@ -116,7 +116,7 @@ impl Stretches {
             |bucket: usize| &self.up_to[bucket * self.stretches..(bucket + 1) * self.stretches];
         let parts = row(at.min(buckets - 1)).iter().zip(row(buckets - 1));
         let parts: Vec<f64> =
-            parts.map(|(up_to, all)| f64::from(*up_to) / f64::from((*all).max(1))).collect();
+            parts.map(|(up_to, all)| *up_to as f64 / (*all).max(1) as f64).collect();
         Likeness::of(&parts)
     }
 
@@ -264,5 +264,17 @@ mod tests {
             1193_f64.ln(),
             "the 594th of 600, with block 0 twice"
         );
+    }
+
+    #[test]
+    fn more_samples_than_32_bits_hold_are_counted() {
+        let part = |_| {
+            let mut counts = onbeat_record::empty_counts(Series::Gap);
+            counts.record_n(100, 6 << 32).unwrap();
+            counts.record_n(200, 4 << 32).unwrap();
+            Distribution::from_histogram(&counts)
+        };
+        let cell = Stretches::of_parts(&[0, 1, 2].map(part), 0);
+        assert_eq!(cell.ln_of_all(Share::P99), 200_f64.ln());
     }
 }
