@@ -18,6 +18,9 @@ use super::failure::import::ImportFailure;
 use super::{Common, ExitVerdict, Failure, runs, show, typed};
 use crate::cmd::import::options::{ImportOptions, Unit};
 
+/// Characters of a name that its file begins with: file systems allow 255 bytes, and a tag may be a URL.
+const LONGEST_NAME: usize = 200;
+
 pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let mut sources = Vec::new();
     for path in &options.files {
@@ -131,11 +134,15 @@ fn write(
     let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };
-    let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} {n}") });
+    let short: String = name.chars().take(LONGEST_NAME).collect();
+    let numbered = |name: &str, n: u32| match n {
+        1 => name.to_owned(),
+        n => format!("{name} {n}"),
+    };
     // Names of different letters may have the same file: `ct 1` and `ct_1`.
-    let free = free.map(|name| (run_file_name(&name), name));
+    let free = (1..).map(|n| (run_file_name(&numbered(&short, n)), numbered(&name, n)));
     let found = free.into_iter().find(|(file, _)| names.insert(file.clone()));
-    let (bare, name) = found.unwrap_or_else(|| (run_file_name(&name), name));
+    let (bare, name) = found.unwrap_or_else(|| (run_file_name(&short), name.clone()));
     let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
     let cell = Cell::new(name, load);
     let path = dir.join(bare);
