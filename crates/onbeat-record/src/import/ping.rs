@@ -164,20 +164,25 @@ impl PingText {
             let reason = format!("`{text}` has no round trip in milliseconds");
             self.damage.unread(line, reason, (FORMAT, self.extent.samples, "answers"))?;
         } else if let Some(figures) = summary(text) {
-            if self.figures.is_some() {
+            if self.figures.is_some() && self.extent.samples == 0 {
                 return Err(Error::second_run(FORMAT, line.number));
             }
             self.figures = Some(figures);
-        } else if let Some(counts) = counts(text) {
-            self.counts = Some(counts);
+        } else if let Some((sent, received)) = counts(text) {
+            // A log may have many runs to one peer.
+            let (all_sent, all_received) = self.counts.unwrap_or_default();
+            self.counts =
+                Some((all_sent.saturating_add(sent), all_received.saturating_add(received)));
         } else if is_unanswered(text) {
             self.unanswered += 1;
             self.late.extend(sequence(text));
         } else if let Some(peer) = PEER.iter().find_map(|before| text.strip_prefix(before)) {
-            if self.peer.is_some() {
+            let peer = peer.split_whitespace().next().map(str::to_owned);
+            if self.peer.is_some() && self.peer != peer {
                 return Err(Error::second_run(FORMAT, line.number));
             }
-            self.peer = peer.split_whitespace().next().map(str::to_owned);
+            self.late.clear();
+            self.peer = peer;
         } else if !(text.starts_with("--- ") && text.ends_with(" ---") || is_of_windows(text)) {
             self.passed_over.count(line);
         }

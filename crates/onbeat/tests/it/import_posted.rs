@@ -470,6 +470,9 @@ fn pings_of_all_systems_are_round_trips() {
     assert_eq!(figures(&of[0], Series::RoundTrip), (2, 115_000, 215_000, 165_000.0));
     assert!((of[0].started_unix_s - 1_700_000_000.1).abs() < 1e-3);
     assert!(says(&of[0], "1 of 3 requests were not answered"), "{:?}", of[0].remarks);
+    let of = streams(format!("{timed}\n{timed}"));
+    assert_eq!(figures(&of[0], Series::RoundTrip).0, 4, "many runs to one peer are a log");
+    assert!(says(&of[0], "2 of 6 requests were not answered"), "{:?}", of[0].remarks);
     let quiet = "--- 10.0.0.1 ping statistics ---\n9 packets transmitted, 9 packets received, 0% packet loss\nround-trip min/avg/max = 0.021/0.038/0.055 ms\n";
     let of = streams(quiet);
     assert_eq!(figures(&of[0], Series::RoundTrip), (9, 21_000, 55_000, 38_000.0));
@@ -788,7 +791,7 @@ fn a_second_run_in_a_file_is_refused_because_one_would_hide_the_other() {
         (posted("ct-nohist.json"), ["", ""]),
         (posted("timerlat-top.txt"), ["#10003", "#10001"]),
         (posted("xeno-H.txt"), ["", ""]),
-        (posted("pingD.txt"), ["", ""]),
+        (posted("pingD.txt"), ["10.10.10.10", "10.10.10.11"]),
         (posted("comma.hlog"), ["", ""]),
         (rtla.to_owned(), ["", ""]),
         (quiet.to_owned(), ["0.055", "0.065"]),
