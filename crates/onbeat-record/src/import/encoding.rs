@@ -44,6 +44,16 @@ impl Encoding {
                 "an SQLite database",
                 "`onbeat message list` reads it if it is a bag of ROS 2",
             ),
+            [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => {
+                other("a NumPy array", "import what numpy.savetxt writes")
+            }
+            // Of version 7.3 it is HDF5.
+            [b'M', b'A', b'T', b'L', b'A', b'B', b' ', ..] | [0x89, b'H', b'D', b'F', ..] => {
+                other("a MAT-file or HDF5", "import what MATLAB's writematrix writes as CSV")
+            }
+            [b'P', b'A', b'R', b'1', ..] => {
+                other("Apache Parquet", "import its column of values as CSV")
+            }
             // pcap of microseconds and nanoseconds, in both byte orders, and pcapng.
             [0xa1, 0xb2, 0xc3, 0xd4, ..]
             | [0xd4, 0xc3, 0xb2, 0xa1, ..]

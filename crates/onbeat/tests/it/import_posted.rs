@@ -712,6 +712,9 @@ fn what_no_reader_knows_is_refused_with_the_list_of_formats() {
         (&b"\0\0\0\x01"[..], "binary data of no known kind"),
         (&b"\x89MCAP0\r\n"[..], "an MCAP log of messages: `onbeat message list` reads it"),
         (&b"SQLite format 3\0"[..], "an SQLite database"),
+        (&b"\x93NUMPY\x01\0v\0"[..], "a NumPy array: import what numpy.savetxt writes"),
+        (&b"MATLAB 5.0 MAT-file, Platform: GLNXA64"[..], "a MAT-file or HDF5"),
+        (&b"PAR1\x15\x04"[..], "Apache Parquet"),
         (&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], "a packet capture: import the times"),
         (
             &b"{\"start\": {\"version\": \"iperf 3.12\"}, \"end\": {\"receiver\": {}}}\n"[..],
