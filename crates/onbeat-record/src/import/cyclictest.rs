@@ -328,7 +328,18 @@ impl CyclictestText {
         }
 
         let figure = |list: &[u64]| list.get(thread).copied();
-        let max = figure(&self.maxima);
+        let (min, max) = (figure(&self.minima), figure(&self.maxima));
+        // Status lines of the histogram's own run are within its extremes.
+        let status = u32::try_from(thread).ok().and_then(|thread| self.status.get(&thread));
+        let is_of_another_run = |status: &StatusLine| {
+            let [lowest, _, highest] = status.figures;
+            status.cycles > 0
+                && (max.is_some_and(|max| highest > max as f64)
+                    || min.is_some_and(|min| lowest < min as f64))
+        };
+        if status.is_some_and(is_of_another_run) {
+            return Err(Error::second_run(FORMAT, last_line));
+        }
         let overflow = Overflow {
             end: last.saturating_add(1),
             max: max.unwrap_or(last),
@@ -338,9 +349,7 @@ impl CyclictestText {
         let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
         let cells = column().map(|(latency, n)| (latency.saturating_mul(step_ns), n));
         let mut part = StreamPart::of_cells(Series::WakeupLatency, &resolution, cells);
-        if let (Some(min), Some(mean), Some(max)) =
-            (figure(&self.minima), figure(&self.averages), max)
-        {
+        if let (Some(min), Some(mean), Some(max)) = (min, figure(&self.averages), max) {
             let at = |units: u64| units.saturating_mul(step_ns);
             let stated =
                 SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };

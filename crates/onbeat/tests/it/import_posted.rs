@@ -804,6 +804,11 @@ fn a_second_run_in_a_file_is_refused_because_one_would_hide_the_other() {
         assert!(why.contains("figures of a second run"), "{why}: {text}");
     }
 
+    let rows =
+        "000004 000009\n# Min Latencies: 00004\n# Avg Latencies: 00004\n# Max Latencies: 00004\n";
+    let why = refused(posted("ct-q.txt") + rows);
+    assert!(why.contains("figures of a second run"), "{why}");
+
     let table = "Value Percentile TotalCount 1/(1-Percentile)\n1.0 0.5 2 2.00\n4.0 1.0 3\n#[Mean = 2.0, StdDeviation = 1.4]\n";
     let asked = SourceOptions { unit_ns: Some(1e6), ..SourceOptions::default() };
     let of = read(format!("{table}\n{table}").as_bytes(), &asked).unwrap();
