@@ -100,10 +100,7 @@ struct TimerlatText {
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek)) -> Result<Vec<Stream>, Error> {
     let mut text = TimerlatText::default();
-    each_line(file, |line| {
-        text.line(line);
-        Ok(())
-    })?;
+    each_line(file, |line| text.line(line))?;
     if text.cpus.is_empty() {
         let reason = "no line states an activation with its timer_latency";
         return Err(Error::nothing(FORMAT, reason));
@@ -156,7 +153,7 @@ fn is_whole(line: &Line<'_>) -> bool {
 }
 
 impl TimerlatText {
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         match Activation::parse(text) {
             Some(_) if !is_whole(line) => self.damage.cut(line.number, format!("`{text}`")),
@@ -166,12 +163,16 @@ impl TimerlatText {
                 let numbers = cpu.series.entry(of.series).or_default();
                 if numbers.samples == 0 {
                     numbers.first = of.number;
+                } else if of.number < numbers.last {
+                    return Err(Error::second_run(FORMAT, line.number));
                 }
                 numbers.samples += 1;
                 numbers.last = of.number;
             }
             None => self.other(text, line),
         }
+
+        Ok(())
     }
 
     fn other(&mut self, text: &str, line: &Line<'_>) {

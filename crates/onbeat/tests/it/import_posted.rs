@@ -427,6 +427,9 @@ fn the_trace_of_timerlat_is_its_latencies_per_cpu() {
     assert!(says(&of[0], "the ring buffer kept 9 of 14 events"), "{:?}", of[0].remarks);
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
 
+    let again = format!("{text}{}", text.replace("   54.", "   94."));
+    assert!(refused(&again).contains("figures of a second run"), "{}", refused(&again));
+
     let event = " rtla-912 [003]   548.771104: timerlat_sample: seq:7\tcontext:1\ttimer_latency:39960\n rtla-912 [003]   548.771110: osnoise:timerlat_sample: seq:7\tcontext:2\ttimer_latency:41000\n <idle>-0 [003] d... 548.8: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19\n";
     let of = streams(event);
     assert_eq!(figures(&of[0], Series::WakeupLatency).2, 39_960);
