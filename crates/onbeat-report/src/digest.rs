@@ -229,8 +229,9 @@ fn probe_of(files: &[RunFile]) -> String {
     of_run.map_or_else(String::new, |file| file.header.probe.clone())
 }
 
-/// By how much a percentile of another tool's samples may be smaller, as a logarithm: it is given as the upper
-/// end of its bucket, and of two runs with buckets of 1 us, 1.9 us and 2.1 us are given as 2 us and 3 us.
+/// By how much a percentile of another tool's samples may be smaller, as a logarithm: it is given
+/// as the upper end of its bucket, and of two runs with buckets of 1 us, 1.9 us and 2.1 us are
+/// given as 2 us and 3 us.
 pub(super) fn ln_of_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> f64 {
     let resolution = cell.import.as_ref().and_then(|import| import.resolution.get(&series));
     let low_ns = resolution.map_or(value_ns, |of| of.cell(value_ns).low_ns);

@@ -195,7 +195,8 @@ pub fn baseline_checks(
     cells.iter().map(of).collect()
 }
 
-/// That a run and its baseline had different loads, which may be meant: that a load changes nothing.
+/// That a run and its baseline had different loads, which may be meant: that a load changes
+/// nothing.
 fn other_loads(cell: &CellSummary, base: &CellSummary) -> Option<String> {
     let are_known = [cell, base].iter().all(|of| of.load != super::imported::UNKNOWN);
     let [own, other] = [cell, base].map(|of| under(&of.load));

@@ -102,8 +102,8 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
     table
 }
 
-/// The cells of a load in a table of a series: without those of other tools that have other series, each of
-/// which has a table.
+/// The cells of a load in a table of a series: without those of other tools that have other series,
+/// each of which has a table.
 fn cells_with<'s>(summary: &'s Summary, load: &str, series: Series) -> Vec<&'s CellSummary> {
     let is_of_others = |cell: &CellSummary| {
         let has_others = !cell.series.is_empty() && !cell.series.contains_key(&series);

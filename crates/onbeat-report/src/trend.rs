@@ -196,8 +196,8 @@ fn value_ns(run: &TrendRun, share: Share) -> u64 {
     run.percentiles.iter().find(|one| share.is(one.p)).map_or(0, |one| one.value_ns)
 }
 
-/// The changes among the runs that can be searched. `known` are the facts of each run, and the width of
-/// the bucket that its percentile is the upper end of, as a logarithm.
+/// The changes among the runs that can be searched. `known` are the facts of each run, and the
+/// width of the bucket that its percentile is the upper end of, as a logarithm.
 fn changes(runs: &[TrendRun], known: &[(Facts, f64)], share: Share) -> Vec<Change> {
     let places: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].is_searched).collect();
     let levels: Vec<f64> =

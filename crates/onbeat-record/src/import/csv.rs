@@ -553,8 +553,8 @@ impl FirstPass {
         Ok(())
     }
 
-    /// Marks that may be decimal ones or stand between thousands are refused where whole values below 1,000
-    /// speak for thousands; where nothing does, commas are named.
+    /// Marks that may be decimal ones or stand between thousands are refused where whole values
+    /// below 1,000 speak for thousands; where nothing does, commas are named.
     fn doubtful_marks(&self) -> Result<Option<String>, Error> {
         let Some((line, text)) = self.grouped.as_ref().filter(|_| !self.are_decimals) else {
             return Ok(None);

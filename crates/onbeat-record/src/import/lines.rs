@@ -80,9 +80,9 @@ fn pass_over_rest(file: &mut impl BufRead, line: &[u8], number: usize) -> Result
     }
 }
 
-/// The text without control sequences (ECMA-48: ESC, `[`, parameters, a final byte), without strings for
-/// the terminal (ESC, `]`, up to BEL or ESC `\`: a title, a shell's marks of prompt and output) and without
-/// the byte order mark.
+/// The text without control sequences (ECMA-48: ESC, `[`, parameters, a final byte), without
+/// strings for the terminal (ESC, `]`, up to BEL or ESC `\`: a title, a shell's marks of prompt and
+/// output) and without the byte order mark.
 fn without_escapes(text: &str, plain: &mut String) {
     let mut rest = text.trim_start_matches('\u{feff}');
     while let Some((before, after)) = rest.split_once('\u{1b}') {
@@ -97,8 +97,8 @@ fn without_escapes(text: &str, plain: &mut String) {
                 let ended = &after[end..];
                 ended.strip_prefix('\u{7}').unwrap_or(ended)
             }),
-            // One character, which may have several bytes, or one after a parenthesis: `tput sgr0` writes
-            // ESC `(B`.
+            // One character, which may have several bytes, or one after a parenthesis: `tput sgr0`
+            // writes ESC `(B`.
             _ => {
                 let mut left = after.strip_prefix(['(', ')']).unwrap_or(after).chars();
                 left.next();

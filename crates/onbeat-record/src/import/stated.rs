@@ -62,8 +62,8 @@ impl Stated {
     }
 }
 
-/// Whether count, minimum, average and maximum cannot be later ones of the same run: count and maximum
-/// never fall, and the minimum never rises.
+/// Whether count, minimum, average and maximum cannot be later ones of the same run: count and
+/// maximum never fall, and the minimum never rises.
 pub(super) fn are_of_another_run(now: (u64, [f64; 3]), before: (u64, [f64; 3])) -> bool {
     let ((n, [min, _, max]), (n_before, [min_before, _, max_before])) = (now, before);
     n < n_before || min > min_before || max < max_before

@@ -73,8 +73,8 @@ impl Stream {
     fn figures_in_words(&self) -> Vec<String> {
         let early = self.early.iter().map(|(series, Early { count, earliest_ns })| {
             let words = series.words();
-            // Of other values, an offset of a clock for one, a large negative one is no better than a
-            // large positive one.
+            // Of other values, an offset of a clock for one, a large negative one is no better than
+            // a large positive one.
             let (one, many, both_sides) = match series {
                 Series::WakeupLatency | Series::InterruptLatency => {
                     (" (an early wake-up)", " (early wake-ups)", "")

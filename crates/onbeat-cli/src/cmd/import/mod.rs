@@ -18,7 +18,8 @@ use super::failure::import::ImportFailure;
 use super::{Common, ExitVerdict, Failure, runs, show, typed};
 use crate::cmd::import::options::{ImportOptions, Unit};
 
-/// Characters of a name that its file begins with: file systems allow 255 bytes, and a tag may be a URL.
+/// Characters of a name that its file begins with: file systems allow 255 bytes, and a tag may be a
+/// URL.
 const LONGEST_NAME: usize = 200;
 
 pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {

@@ -59,7 +59,8 @@ pub(crate) struct ReportOptions {
     pub(crate) pictures: u16,
 }
 
-/// Refuses the ending of another format, by which programs would take the picture for a damaged one.
+/// Refuses the ending of another format, by which programs would take the picture for a damaged
+/// one.
 fn png_name(path: PathBuf) -> Result<PathBuf, &'static str> {
     let others = ["jpg", "jpeg", "svg", "pdf", "gif", "webp", "html"];
     match path.extension() {
