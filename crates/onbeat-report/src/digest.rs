@@ -156,11 +156,11 @@ impl Digest {
         let other = other?;
         let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
         let wanders = drawn.is_some_and(|(mine, other)| mine.wanders || other.wanders);
-        let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
+        let (mine_ns, down) = in_bucket(cells.0, series, mine.value_ns);
+        let (other_ns, up) = in_bucket(cells.1, series, other.value_ns);
+        let ratio = mine_ns as f64 / other_ns as f64;
         let supported = mine.supported && other.supported;
         let ranked = self.ranked_of(cells.0, on).zip(base.ranked_of(cells.1, on));
-        let down = ln_of_bucket(cells.0, series, mine.value_ns);
-        let up = ln_of_bucket(cells.1, series, other.value_ns);
         let bounds = drawn
             .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]))
             .map(|(low, high)| (low - down, high + up))
@@ -229,13 +229,19 @@ fn probe_of(files: &[RunFile]) -> String {
     of_run.map_or_else(String::new, |file| file.header.probe.clone())
 }
 
-/// By how much a percentile of another tool's samples may be smaller, as a logarithm: it is given
-/// as the upper end of its bucket, and of two runs with buckets of 1 us, 1.9 us and 2.1 us are
-/// given as 2 us and 3 us.
-pub(super) fn ln_of_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> f64 {
+/// A percentile as it is compared, in nanoseconds, and by how much it may be smaller, as a
+/// logarithm. Those of other tools are given as the upper end of their bucket: of two runs with
+/// buckets of 1 us, 1.9 us and 2.1 us are given as 2 us and 3 us.
+pub(super) fn in_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> (u64, f64) {
     let resolution = cell.import.as_ref().and_then(|import| import.resolution.get(&series));
-    let low_ns = resolution.map_or(value_ns, |of| of.cell(value_ns).low_ns);
-    (value_ns.max(1) as f64 / low_ns.max(1) as f64).ln()
+    let Some(resolution) = resolution else { return (value_ns.max(1), 0.0) };
+    let bucket = resolution.cell(value_ns);
+    // Where the maximum is 0, stretches and ranks have the end of the first bucket.
+    let value_ns = match value_ns {
+        0 => bucket.high_ns().max(1),
+        ns => ns,
+    };
+    (value_ns, (value_ns as f64 / bucket.low_ns.max(1) as f64).ln())
 }
 
 /// Whether a source counted a series into one histogram.

@@ -12,7 +12,7 @@
 use serde::Serialize;
 
 use super::cell::CellSummary;
-use super::digest::{SHARES, ln_of_bucket};
+use super::digest::{SHARES, in_bucket};
 use super::facts::{self, Facts};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
@@ -127,7 +127,7 @@ impl Trend {
             let of = cell_of(summary, chosen.as_ref());
             let run = of.and_then(|cell| {
                 let run = run_of(name, summary, cell, series, request.share)?;
-                let within = ln_of_bucket(cell, series, value_ns(&run, request.share));
+                let (_, within) = in_bucket(cell, series, value_ns(&run, request.share));
                 Some((run, (facts_of(summary), within)))
             });
             match run {
