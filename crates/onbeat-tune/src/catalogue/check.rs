@@ -3,10 +3,12 @@
 //! Nothing is written, and no right is asked for. A wrong [`CheckVerdict::Good`] is the worst
 //! error: what cannot be read, or not with certainty, is [`CheckVerdict::Unknown`] with the reason.
 
+use std::collections::BTreeSet;
+
 use super::host_tree::HostTree;
 use super::known_facts;
 use super::loop_setup::LoopSetup;
-use super::probes::{NoValue, Probe, ProbeReading};
+use super::probes::{NoValue, Probe, ProbeReading, ProbeSpec};
 use super::record::{ProbeCombination, TuningLayer, TuningRecord};
 use super::survey::Survey;
 use super::wanted::ProbeValue;
@@ -108,21 +110,36 @@ pub(crate) fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
 
 /// What the record's own probes say.
 fn probed(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
-    let probes: Vec<_> = record.probe.iter().map(|spec| judge(spec.probe(), survey)).collect();
+    let probes: Vec<_> =
+        record.probe.iter().map(|spec| (spec, judge(spec.probe(), survey))).collect();
     let verdicts = probes
         .iter()
-        .map(|readings| all_good(readings.iter().map(|judged| judged.verdict.clone())));
+        .map(|(_, readings)| all_good(readings.iter().map(|judged| judged.verdict.clone())));
     let verdict = match record.combine {
         ProbeCombination::All => all_good(verdicts),
         ProbeCombination::Any => any_good(verdicts),
     };
 
+    // What is good already, or does not exist here, is not to be set.
+    let decides = |judged: &JudgedReading| match verdict {
+        CheckVerdict::Bad => judged.verdict == CheckVerdict::Bad,
+        CheckVerdict::NotApplicable(_) => true,
+        _ => !matches!(judged.verdict, CheckVerdict::NotApplicable(_)),
+    };
+    let deciding: Vec<&ProbeSpec> = probes
+        .iter()
+        .filter(|(_, readings)| readings.iter().any(decides))
+        .map(|(spec, _)| *spec)
+        .collect();
+    let readings: Vec<JudgedReading> =
+        probes.iter().flat_map(|(_, readings)| readings.iter().cloned()).collect();
+
     Finding {
         id: record.id.clone(),
-        current: in_words(&probes.concat(), &verdict),
-        wanted: wanted_in_words(record, survey),
+        current: in_words(&readings, &verdict),
+        wanted: wanted_in_words(&deciding, record.combine, survey),
         fix: if verdict == CheckVerdict::Bad {
-            survey.fill(&record.ways_to_set().join("; "))
+            survey.fill(&record.ways_with(deciding).join("; "))
         } else {
             String::new()
         },
@@ -243,6 +260,12 @@ fn in_words(readings: &[JudgedReading], verdict: &CheckVerdict) -> String {
         "" => value.to_string(),
         place => format!("{place}: {value}"),
     };
+    // Each value is named before one is named again, so that none hides among those that are only
+    // counted.
+    let mut seen = BTreeSet::new();
+    let (read, again): (Vec<_>, Vec<_>) =
+        read.into_iter().partition(|(_, value)| seen.insert(value.to_string()));
+    let read = [read, again].concat();
     let named: Vec<_> = read.iter().take(MOST_PLACES).map(words).collect();
     match read.len().saturating_sub(MOST_PLACES) {
         0 => named.join("; "),
@@ -250,16 +273,20 @@ fn in_words(readings: &[JudgedReading], verdict: &CheckVerdict) -> String {
     }
 }
 
-fn wanted_in_words(record: &TuningRecord, survey: &Survey<'_>) -> String {
+fn wanted_in_words(
+    probes: &[&ProbeSpec],
+    combine: ProbeCombination,
+    survey: &Survey<'_>,
+) -> String {
     let mut wanted: Vec<String> = Vec::new();
-    for want in record.probe.iter().filter_map(|spec| spec.probe().wanted()) {
+    for want in probes.iter().filter_map(|spec| spec.probe().wanted()) {
         let words = want.in_words(survey);
         if !wanted.contains(&words) {
             wanted.push(words);
         }
     }
 
-    wanted.join(if record.combine == ProbeCombination::Any { " or " } else { "; " })
+    wanted.join(if combine == ProbeCombination::Any { " or " } else { "; " })
 }
 
 #[cfg(test)]

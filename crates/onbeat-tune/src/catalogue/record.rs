@@ -90,8 +90,16 @@ impl TuningRecord {
     /// person does.
     #[must_use]
     pub fn ways_to_set(&self) -> Vec<String> {
+        self.ways_with(&self.probe)
+    }
+
+    /// The same, with the values of these of its probes alone.
+    pub(super) fn ways_with<'p>(
+        &self,
+        probes: impl IntoIterator<Item = &'p ProbeSpec>,
+    ) -> Vec<String> {
         let mut ways = Vec::new();
-        for spec in &self.probe {
+        for spec in probes {
             if let Some(value) = spec.probe().set() {
                 let place = match spec {
                     ProbeSpec::Irqs(_) => "/proc/irq/N/smp_affinity_list".to_owned(),

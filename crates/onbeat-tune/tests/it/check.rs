@@ -37,6 +37,34 @@ fn a_finding_names_the_value_what_it_should_be_and_the_fix() {
 }
 
 #[test]
+fn a_finding_names_no_file_that_is_not_there_and_each_value_once() {
+    let machine = CapturedMachine::hardware();
+    // The file of intel_pstate does not exist.
+    machine.file("/sys/devices/system/cpu/cpufreq/boost", "1\n");
+    let turbo = machine.finding("fw.turbo", &setup());
+    assert_eq!(turbo.wanted, "0");
+    assert_eq!(turbo.fix, "write 0 to /sys/devices/system/cpu/cpufreq/boost");
+    machine.file("/sys/devices/system/cpu/cpufreq/boost", "0\n");
+    let turbo = machine.finding("fw.turbo", &setup());
+    assert_eq!((turbo.verdict, turbo.wanted.as_str()), (CheckVerdict::Good, "0"));
+
+    // Only one of two is not as wanted.
+    machine.file("/proc/sys/vm/dirty_ratio", "5\n");
+    assert_eq!(machine.finding("mem.dirty", &setup()).wanted, "1 to 3");
+
+    for cpu in 0..4 {
+        let path = |of: &str| format!("/sys/devices/system/machinecheck/machinecheck{cpu}/{of}");
+        machine.file(&path("ignore_ce"), "0\n");
+        machine.file(&path("check_interval"), "300\n");
+    }
+    let polled = machine.finding("dbg.mce", &setup()).current;
+    assert!(
+        polled.contains("ignore_ce: 0; ") && polled.contains("check_interval: 300; "),
+        "{polled}"
+    );
+}
+
+#[test]
 fn sysctls_are_compared_as_numbers_and_their_absence_is_a_fact_of_the_kernel() {
     let machine = CapturedMachine::hardware();
     assert_eq!(machine.verdict("timer.migration"), "bad");
