@@ -108,27 +108,148 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
     }
 }
 
-/// Judges a file of `limits.d`: domain, type, item, value.
+/// A line of `limits.d`: domain, type, item, value, of which pam_limits reads all but the domain in
+/// any case.
+struct PlacedLimit<'t> {
+    domain: &'t str,
+    kind: String,
+    item: String,
+    value: String,
+    bytes: Range<usize>,
+    kind_bytes: Range<usize>,
+    value_bytes: Range<usize>,
+    line: Range<usize>,
+}
+
+impl PlacedLimit<'_> {
+    /// The value as a number; `None` for what is not one.
+    fn number(&self) -> Option<u64> {
+        if UNLIMITED.contains(&self.value.as_str()) {
+            return Some(u64::MAX);
+        }
+        self.value.parse().ok()
+    }
+}
+
+/// Words for no limit in `limits.d`.
+const UNLIMITED: [&str; 4] = ["unlimited", "infinity", "-", "-1"];
+
+/// Judges a file of `limits.d`.
 pub(super) fn judge_limits(draft: &mut Draft<'_>) {
     let text = draft.text();
+    let mut limits = Vec::new();
     for (at, line) in numbered_lines(text) {
         let content = line.split('#').next().unwrap_or_default();
         let words: Vec<&str> = content.split_whitespace().collect();
-        let [_, kind, item, value] = words[..] else {
-            if !words.is_empty() {
-                unknown_line(draft, at, content);
-            }
-            continue;
+        let place = |word: &str| {
+            let start = at + (word.as_ptr() as usize - line.as_ptr() as usize);
+            start..start + word.len()
         };
-        if !matches!(kind, "soft" | "hard" | "-") {
-            unknown_line(draft, at, content);
-            continue;
+        match words[..] {
+            [] => {}
+            [domain, kind, item, value]
+                if ["soft", "hard", "-"].iter().any(|known| known.eq_ignore_ascii_case(kind)) =>
+            {
+                limits.push(PlacedLimit {
+                    domain,
+                    kind: kind.to_ascii_lowercase(),
+                    item: item.to_ascii_lowercase(),
+                    value: value.to_ascii_lowercase(),
+                    bytes: place(domain).start..place(value).end,
+                    kind_bytes: place(kind),
+                    value_bytes: place(value),
+                    line: with_end(text, at, line),
+                });
+            }
+            _ => unknown_line(draft, at, content),
         }
-        let place = |word: &str| at + (word.as_ptr() as usize - line.as_ptr() as usize);
-        let value_bytes = place(value)..place(value) + value.len();
-        let bytes = place(words[0])..value_bytes.end;
-        let setting = PlacedSetting { name: item.to_owned(), value, bytes, value_bytes };
-        settings::judge(draft, "limits", &setting, Some(with_end(text, at, line)));
+    }
+    limits.iter().for_each(|limit| judge_limit(draft, limit, &limits));
+}
+
+fn judge_limit(draft: &mut Draft<'_>, limit: &PlacedLimit<'_>, all: &[PlacedLimit<'_>]) {
+    const ID: &str = "proc.limits";
+    let PlacedLimit { domain, item, value, bytes, kind_bytes, value_bytes, .. } = limit;
+    let text = draft.text();
+    if let Some(group) = domain.strip_prefix('%').filter(|_| !item.starts_with("max")) {
+        let meant = if group.is_empty() { "*".to_owned() } else { format!("@{group}") };
+        let message =
+            format!("pam_limits reads a domain with % for maxlogins only: {meant} is meant.");
+        let remark = LintRemark::new(ID, LintVerdict::NoEffect, message);
+        let instead = format!("{meant}{}", &text[bytes.start + domain.len()..bytes.end]);
+        draft.correct(bytes.clone(), remark, Some(instead));
+        return;
+    }
+    if let Some((message, meant)) = misread_limit(item, value) {
+        let remark = LintRemark::new(ID, LintVerdict::InvalidValue, message);
+        let written = &text[bytes.start..value_bytes.start];
+        draft.correct(bytes.clone(), remark, meant.map(|meant| format!("{written}{meant}")));
+        return;
+    }
+    if let Some(message) = half_of_a_limit(limit, all) {
+        let [before, behind] = [bytes.start..kind_bytes.start, kind_bytes.end..bytes.end];
+        let instead = format!("{}-{}", &text[before], &text[behind]);
+        draft.replace(kind_bytes.clone(), "-");
+        let remark = LintRemark::new(ID, LintVerdict::Incomplete, message).instead(instead);
+        draft.remark(bytes.clone(), remark);
+    }
+    let is_hard = |of: &&PlacedLimit<'_>| {
+        of.domain == *domain && of.item == *item && matches!(of.kind.as_str(), "hard" | "-")
+    };
+    let hard = all.iter().rfind(is_hard).filter(|_| limit.kind == "soft" && item != "nice");
+    let is_above = |hard: &&PlacedLimit<'_>| {
+        limit.number().zip(hard.number()).is_some_and(|(soft, hard)| soft > hard)
+    };
+    if let Some(hard) = hard.filter(is_above) {
+        let most = &hard.value;
+        let message = format!("Above the hard limit, {most}: pam_limits lowers it to that.");
+        draft.judge(bytes.clone(), ID, LintVerdict::Contradiction, message);
+        return;
+    }
+    let (bytes, value_bytes) = (bytes.clone(), value_bytes.clone());
+    let setting = PlacedSetting { name: item.clone(), value, bytes, value_bytes };
+    settings::judge(draft, "limits", &setting, Some(limit.line.clone()));
+}
+
+/// What pam_limits makes of a value that is not a number alone, and what is meant: it reads the
+/// digits in front and no unit (`process_limit` in pam_limits.c).
+fn misread_limit(item: &str, value: &str) -> Option<(String, Option<String>)> {
+    let is_nice = matches!(item, "nice" | "priority");
+    let is_word = !is_nice && UNLIMITED.contains(&value);
+    if is_word || !is_nice && !matches!(item, "rtprio" | "memlock" | "rttime") {
+        return None;
+    }
+    let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() == digits.len() {
+        return Some(("Not a number: pam_limits ignores the line.".to_owned(), None));
+    }
+    let read = &value[..value.len() - rest.len()];
+    let (unit, meant) = if item == "memlock" { (" KiB", "unlimited") } else { ("", read) };
+    let message = format!("pam_limits reads the digits in front alone: {read}{unit}.");
+    (!rest.is_empty()).then(|| (message, Some(meant.to_owned())))
+}
+
+/// What is missing where a file has the soft or the hard limit alone; of both another file may have
+/// the rest.
+fn half_of_a_limit(limit: &PlacedLimit<'_>, all: &[PlacedLimit<'_>]) -> Option<String> {
+    let (default, option) = match limit.item.as_str() {
+        "rtprio" => ("0", 'r'),
+        "memlock" => ("8 MiB or less", 'l'),
+        _ => return None,
+    };
+    let has =
+        |kind: &str| all.iter().any(|of| of.item == limit.item && [kind, "-"].contains(&&*of.kind));
+    match limit.kind.as_str() {
+        "hard" if !has("soft") => Some(format!(
+            "The hard limit only: the soft one counts, and stays {default} unless another file or \
+             the program (ulimit -{option}) raises it. With - both are set."
+        )),
+        "soft" if !has("hard") => Some(format!(
+            "The soft limit only: it is lowered to the hard one, which is {default} unless another \
+             file raises it. With - both are set."
+        )),
+        _ => None,
     }
 }
 

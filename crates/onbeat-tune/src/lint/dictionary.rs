@@ -50,7 +50,8 @@ impl DictionaryEntry {
         // Of `soft:hard` the soft limit counts.
         let first = value.split(':').next().unwrap_or(value);
         let is_limit = self.name.starts_with("Limit") || self.name.starts_with("ulimit.");
-        let number = || first.parse::<i64>().ok();
+        let counted = if is_limit { first } else { value };
+        let number = || counted.parse::<i64>().ok();
         (fits(&self.values, value) || is_limit && fits(&self.values, first))
             && self.below.is_none_or(|limit| number().is_some_and(|number| number < limit))
             && self.above.is_none_or(|limit| number().is_some_and(|number| number > limit))

@@ -148,7 +148,8 @@ fn by_lines(text: &str) -> Option<LintSubject> {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let is_limit = |line: &str| {
         let words = words(line.split('#').next().unwrap_or(line));
-        words.len() == 4 && matches!(words[1].as_str(), "soft" | "hard" | "-")
+        let is_kind = |kind: &&str| words[1].eq_ignore_ascii_case(kind);
+        words.len() == 4 && ["soft", "hard", "-"].iter().any(is_kind)
     };
     let is_rule = |line: &str| {
         [

@@ -337,9 +337,39 @@ fn limits_that_set_the_nice_value_are_removed_and_memory_is_freed() {
     let text = "# robots\n@rt soft rtprio 99\n@rt soft priority 99\n@rt\thard\tmemlock 65536 # KiB\nalice - nofile 4096\n";
     let report = report(text);
     assert_eq!(verdict(&report, "@rt soft priority 99"), Harmful);
-    let expected = text.replace("@rt soft priority 99\n", "").replace("65536", "unlimited");
+    assert_eq!(verdict(&report, "@rt soft rtprio 99"), Incomplete);
+    let expected =
+        "# robots\n@rt - rtprio 99\n@rt\t-\tmemlock unlimited # KiB\nalice - nofile 4096\n";
     assert_eq!(report.corrected, expected);
     assert_eq!(verdict(&report, "alice - nofile 4096"), Known);
+}
+
+/// Each answer follows from `process_limit` and `setup_limits` of pam_limits.
+#[test]
+fn limits_are_read_as_pam_reads_them() {
+    for (line, expected, corrected) in [
+        ("@rt hard rtprio 95", Incomplete, "@rt - rtprio 95"),
+        ("@rt soft rtprio 95", Incomplete, "@rt - rtprio 95"),
+        ("@rt HARD MEMLOCK UNLIMITED", Incomplete, "@rt - MEMLOCK UNLIMITED"),
+        ("%rt - rtprio 95", NoEffect, "@rt - rtprio 95"),
+        ("% - memlock unlimited", NoEffect, "* - memlock unlimited"),
+        ("%rt - maxlogins 4", Known, "%rt - maxlogins 4"),
+        ("@rt - memlock 64G", InvalidValue, "@rt - memlock unlimited"),
+        ("@rt - rtprio 95:95", InvalidValue, "@rt - rtprio 95"),
+        ("@rt - rtprio high", InvalidValue, "@rt - rtprio high"),
+        ("@rt - nice unlimited", InvalidValue, "@rt - nice unlimited"),
+        ("@rt - nice -20", Valid, "@rt - nice -20"),
+        ("@rt - memlock -", Valid, "@rt - memlock -"),
+    ] {
+        let report = self::report(&format!("{line}\n"));
+        assert_eq!(verdict(&report, line), expected, "{report}");
+        assert_eq!(report.corrected, format!("{corrected}\n"), "{report}");
+    }
+    // Of two files, or groups, each may have its half.
+    let both = self::report("* soft rtprio 95\n@rt hard rtprio 95\n");
+    assert_eq!(both.problems().count(), 0, "{both}");
+    let lowered = self::report("@rt soft rtprio 95\n@rt hard rtprio 90\n");
+    assert_eq!(verdict(&lowered, "@rt soft rtprio 95"), Contradiction);
 }
 
 #[test]
