@@ -318,6 +318,10 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
 /// A setting of a quadlet of podman.
 fn judge_quadlet(draft: &mut Draft<'_>, section: &str, mut setting: PlacedSetting<'_>) {
     match (setting.name.as_str(), setting.value.split_once('=')) {
+        ("Ulimit", Some((_, of))) if of.contains('%') => {
+            let message = "Holds a specifier; it is not judged.";
+            draft.pass_over(setting.bytes, LintVerdict::Unknown, message);
+        }
         ("Ulimit", Some((limit, of))) => {
             setting.value_bytes.start = setting.value_bytes.end - of.len();
             setting.name = format!("ulimit.{limit}");

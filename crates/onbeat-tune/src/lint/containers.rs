@@ -153,9 +153,10 @@ fn plain(draft: &mut Draft<'_>, bytes: Range<usize>) {
     draft.remark(bytes, LintRemark::plain());
 }
 
-/// Whether a shell or compose fills in a value on which the verdict depends.
+/// Whether a shell, compose or, by a specifier, systemd fills in a value on which the verdict depends.
 fn is_variable(name: &str, value: &str) -> bool {
-    value.contains('$') && (matches!(name, "cpuset" | "cap_add") || name.starts_with("ulimit."))
+    value.contains(['$', '%'])
+        && (matches!(name, "cpuset" | "cap_add") || name.starts_with("ulimit."))
 }
 
 fn variable(draft: &mut Draft<'_>, bytes: Range<usize>) {
@@ -213,7 +214,7 @@ fn judge_option(
 
 /// What is said of a limit that docker and podman do not read (`ParseUlimit` of go-units).
 pub(super) fn refused_limit(name: &str, value: &str) -> Option<LintRemark> {
-    const NAMES: &str = "as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, \
+    const NAMES: &str = "core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, \
                          rtprio, rttime, sigpending, stack";
     let limit = name.strip_prefix("ulimit.")?;
     // The newer ones read `infinity` too.
@@ -276,6 +277,8 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
             continue;
         };
         let name = match (*key, keys.get(3)) {
+            // The engine has this one; only its command line does not.
+            ("ulimits", Some(&"as")) => "ulimits".to_owned(),
             ("ulimits", Some(limit)) => format!("ulimit.{limit}"),
             // A list of texts, or a map.
             ("sysctls", name) => format!("sysctls.{}", name.copied().unwrap_or(of.value.as_str())),

@@ -13,25 +13,25 @@ pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
     }
     let (is_read, form) = match name {
         "RestrictRealtime" | "CPUSchedulingResetOnFork" => (is_boolean(value), "yes or no"),
-        "TimerSlackNSec" => (is_time(value), "a time, such as 50us"),
+        "TimerSlackNSec" => (time(value).is_some(), "a time, such as 50us"),
         // Words of other files have judgements of their own.
         _ if name.starts_with("Limit") && matches!(value, "unlimited" | "-1") => return None,
-        "LimitRTTIME" => {
-            (is_pair(value, is_time), "a time, such as 500ms; a number is microseconds")
-        }
-        "LimitMEMLOCK" => {
-            (is_pair(value, is_size), "infinity, or bytes with K, M or G, such as 64M")
-        }
-        "LimitRTPRIO" => {
-            (is_pair(value, is_number) && is_ordered(value), "a number, or soft:hard in this order")
-        }
+        "LimitRTTIME" => (
+            is_pair(value, time),
+            "a time, such as 500ms, or soft:hard in this order; a number is microseconds",
+        ),
+        "LimitMEMLOCK" => (
+            is_pair(value, size),
+            "infinity, bytes with K, M or G, such as 64M, or soft:hard in this order",
+        ),
+        "LimitRTPRIO" => (is_pair(value, number), "a number, or soft:hard in this order"),
         "CPUQuota" => {
             let percent = value.strip_suffix(parts).and_then(|number| number.parse::<f64>().ok());
             (percent.is_some_and(|percent| percent > 0.0), "a percentage above 0, such as 150%")
         }
         "CPUWeight" => (is_within(value, 1, 10_000) || value == "idle", "1 to 10000, or idle"),
         "MemoryMax" | "MemoryHigh" => {
-            (is_percent || is_size(value), "infinity, a percentage, or bytes with K, M or G")
+            (is_percent || size(value).is_some(), "infinity, a percentage, or bytes with K, M or G")
         }
         "IOSchedulingClass" => {
             const CLASSES: [&str; 4] = ["none", "realtime", "best-effort", "idle"];
@@ -66,7 +66,18 @@ pub(super) fn wrong_cpus(value: &str) -> Option<String> {
             "Not a list of CPUs: systemd reports that it cannot parse it and ignores the line.";
         (!is_list).then(|| format!("{message} {FORM}"))
     };
-    value.split([' ', ',', '\t']).filter(|piece| !piece.is_empty()).find_map(wrong)
+    // Between quotes nothing ends a piece.
+    let mut quote = None;
+    let pieces = value.split(|c: char| {
+        match quote {
+            Some(opened) if opened == c => quote = None,
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && matches!(c, ' ' | ',' | '\t')
+    });
+    let mut pieces = pieces.map(|piece| piece.replace(['"', '\''], ""));
+    pieces.find_map(|piece| wrong(&piece))
 }
 
 fn is_boolean(value: &str) -> bool {
@@ -79,40 +90,64 @@ fn is_within(value: &str, least: i64, most: i64) -> bool {
     value.parse().is_ok_and(|number: i64| (least..=most).contains(&number))
 }
 
-fn is_number(value: &str) -> bool {
-    value == "infinity" || value.parse::<u64>().is_ok()
-}
-
-/// A limit, or a soft and a hard one.
-fn is_pair(value: &str, is_limit: fn(&str) -> bool) -> bool {
+/// Whether it is a limit, or a soft and a hard one, of which the soft one is not above.
+fn is_pair(value: &str, amount: fn(&str) -> Option<f64>) -> bool {
     let (soft, hard) = value.split_once(':').unwrap_or((value, value));
-    is_limit(soft) && is_limit(hard)
+    amount(soft).zip(amount(hard.trim_start())).is_some_and(|(soft, hard)| soft <= hard)
 }
 
-/// Whether the soft limit is not above the hard one.
-fn is_ordered(value: &str) -> bool {
-    let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
-    value.split_once(':').is_none_or(|(soft, hard)| number(soft) <= number(hard))
+fn infinity(value: &str) -> Option<f64> {
+    (value == "infinity").then_some(f64::INFINITY)
 }
 
-fn is_size(value: &str) -> bool {
-    let suffix = value.chars().next_back().filter(|last| "BKMGTPE".contains(*last));
+fn number(value: &str) -> Option<f64> {
+    let is_whole = value.parse::<u64>().is_ok();
+    infinity(value).or_else(|| value.parse().ok().filter(|_| is_whole))
+}
+
+fn size(value: &str) -> Option<f64> {
+    const SUFFIXES: &str = "BKMGTPE";
+    let suffix = value.chars().next_back().filter(|last| SUFFIXES.contains(*last));
     // A blank may be in front of the suffix.
     let number = value[..value.len() - suffix.map_or(0, char::len_utf8)].trim_end();
-    let is_number =
-        number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok();
-    value == "infinity" || is_number
+    let is_digit = |c: char| c.is_ascii_digit();
+    let amount = number.parse::<f64>().ok().filter(|_| number.starts_with(is_digit));
+    let power = suffix.and_then(|suffix| SUFFIXES.find(suffix)).unwrap_or(0);
+    let bytes = |amount: f64| (0..power).fold(amount, |bytes, _| bytes * 1024.0);
+    infinity(value).or_else(|| amount.map(bytes))
 }
 
-fn is_time(value: &str) -> bool {
-    const UNITS: [&str; 33] = [
-        "ns", "nsec", "us", "usec", "µs", "μs", "ms", "msec", "s", "sec", "second", "seconds", "m",
-        "min", "minute", "minutes", "h", "hr", "hour", "hours", "d", "day", "days", "w", "week",
-        "weeks", "M", "month", "months", "y", "year", "years", "",
+/// Microseconds, of which a number alone is one.
+fn time(value: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 10] = [
+        ("ns nsec", 1e-3),
+        ("us usec µs μs", 1.0),
+        ("ms msec", 1e3),
+        ("s sec second seconds", 1e6),
+        ("m min minute minutes", 6e7),
+        ("h hr hour hours", 3.6e9),
+        ("d day days", 8.64e10),
+        ("w week weeks", 6.048e11),
+        ("M month months", 2.6298e12),
+        ("y year years", 3.15576e13),
     ];
     let is_digit = |c: char| c.is_ascii_digit();
-    let mut units = value.split(|c: char| is_digit(c) || c == '.' || c.is_whitespace());
-    value == "infinity" || value.starts_with(is_digit) && units.all(|unit| UNITS.contains(&unit))
+    if !value.starts_with(is_digit) {
+        return infinity(value);
+    }
+    let (mut sum, mut rest) = (0.0, value);
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !is_digit(c) && c != '.').unwrap_or(rest.len());
+        let amount: f64 = rest[..end].parse().ok()?;
+        rest = rest[end..].trim_start();
+        let end = rest.find(|c: char| is_digit(c) || c.is_whitespace()).unwrap_or(rest.len());
+        let unit = &rest[..end];
+        let is_named = |(names, _): &&(&str, f64)| names.split(' ').any(|name| name == unit);
+        let factor = UNITS.iter().find(is_named).map(|(_, factor)| *factor);
+        sum += amount * factor.or_else(|| unit.is_empty().then_some(1.0))?;
+        rest = rest[end..].trim_start();
+    }
+    Some(sum)
 }
 
 #[cfg(test)]
@@ -123,13 +158,18 @@ mod tests {
     #[test]
     fn a_value_is_read_or_refused_as_systemd_does() {
         let read = "RestrictRealtime=t TimerSlackNSec=50us LimitRTTIME=5ms LimitRTTIME=500000 LimitMEMLOCK=64M \
-                    LimitMEMLOCK=infinity:infinity LimitRTPRIO=100 LimitRTPRIO=98:99 CPUQuota=150% CPUQuota= CPUWeight=idle \
+                    LimitMEMLOCK=infinity:infinity LimitRTPRIO=100 LimitRTPRIO=98:99 LimitMEMLOCK=1G:1024M \
+                    LimitMEMLOCK=64M:infinity LimitRTTIME=500000:500ms LimitRTTIME=1.5s CPUQuota=150% CPUQuota= CPUWeight=idle \
                     MemoryMax=50% IOSchedulingClass=realtime IOSchedulingPriority=7 OOMScoreAdjust=-1000 Nice=+5";
         let refused_ones = "RestrictRealtime=maybe TimerSlackNSec=-1 TimerSlackNSec=x LimitRTTIME=x LimitMEMLOCK=64MB \
-                            LimitMEMLOCK=64k LimitRTPRIO=99:98 CPUQuota=50 CPUQuota=0% CPUQuota=infinity CPUWeight=0 \
+                            LimitMEMLOCK=64k LimitRTPRIO=99:98 LimitMEMLOCK=64M:32M \
+                            LimitMEMLOCK=infinity:64M LimitRTTIME=1s:999999 LimitRTTIME=100:1 \
+                            CPUQuota=50 CPUQuota=0% CPUQuota=infinity CPUWeight=0 \
                             CPUWeight=10001 CPUWeight=high MemoryMax=lots IOSchedulingClass=RT IOSchedulingPriority=8 \
                             OOMScoreAdjust=1001 OOMScoreAdjust=x CPUSchedulingResetOnFork=maybe";
         assert_eq!(refused("MemoryMax", "64 M"), None);
+        assert_eq!(refused("LimitMEMLOCK", "64M: 128M"), None);
+        assert_eq!(refused("LimitRTTIME", "1s 500 ms:2s"), None);
         assert_eq!(refused("CPUQuota", "500‰"), None);
         for (settings, expected) in [(read, false), (refused_ones, true)] {
             for setting in settings.split_whitespace() {
@@ -146,6 +186,10 @@ mod tests {
             ("2,,3", false),
             ("%i", false),
             ("0-1,3", false),
+            ("\"2-3\"", false),
+            ("'2' \"3\"", false),
+            ("\"2 3\"", true),
+            ("\"2,3\"", true),
             ("3-1", true),
             ("0-3,^2", true),
             ("all", true),

@@ -492,6 +492,8 @@ fn words_of_other_files_and_values_that_are_set_again_are_found() {
     for (limit, expected) in [
         ("rtprio=99:98", InvalidValue),
         ("rtprios=99", InvalidValue),
+        ("as=-1", InvalidValue),
+        ("rtprio=%i", Unknown),
         ("memlock=64m", InvalidValue),
         ("rtprio=-1", Valid),
         ("nofile=1024:4096", Known),
