@@ -389,7 +389,7 @@ pub(super) fn started_by_chrt(command: &str) -> Option<LintRemark> {
     let is_real_time = |word: &&str| matches!(*word, "-f" | "--fifo" | "-r" | "--rr" | "-R" | "-v");
     let is_above = priority.is_ok_and(|priority| priority > HIGHEST_PRIORITY);
     if is_above && options.iter().all(is_real_time) {
-        let message = "Ties with the kernel's own migration and watchdog threads: at most 95, for every thread of the program.";
+        let message = "Too close to the kernel's own migration and watchdog threads at 99: at most 95, for every thread of the program.";
         return Some(LintRemark::new("kthread.migration", LintVerdict::Harmful, message));
     }
     let message = "Valid; for every thread of the program.";

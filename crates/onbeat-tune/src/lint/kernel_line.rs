@@ -172,14 +172,29 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
 const ARM_CONSOLES: [&str; 7] =
     ["serial0", "ttyAMA", "ttyTCU", "ttyTHS", "ttymxc", "ttyLP", "ttyPS"];
 
+/// Judged parameters that only x86 has.
+const OF_X86: [&str; 8] = [
+    "idle",
+    "intel_idle.max_cstate",
+    "intel_pstate",
+    "amd_pstate",
+    "tsc",
+    "mce",
+    "intel_iommu",
+    "amd_iommu",
+];
+
 /// Says of a parameter that it is read on x86, or on ARM, alone; returns whether it is one.
 fn judge_on_arm(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
     let (verdict, message) = match parameter.name.as_str() {
         "nohlt" => (LintVerdict::Valid, "Valid; idle CPUs poll instead of sleeping."),
-        "idle" | "intel_idle.max_cstate" | "intel_pstate" | "tsc" => (
+        "idle" | "intel_idle.max_cstate" => (
             LintVerdict::NoEffect,
             "A parameter of x86. On ARM nohlt keeps idle CPUs from sleeping.",
         ),
+        name if OF_X86.contains(&name) => {
+            (LintVerdict::NoEffect, "A parameter of x86; the console is one of ARM.")
+        }
         _ => return false,
     };
     let id = dictionary().entry(&parameter.name, &parameter.value).map(|entry| entry.id.clone());
@@ -224,7 +239,10 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
             counted.push((at, parameter));
         }
     }
-    let only: Vec<&PlacedParameter> = counted.iter().map(|(_, parameter)| *parameter).collect();
+    // On ARM nothing follows from what is not read there.
+    let is_read = |parameter: &&PlacedParameter| !is_arm || !OF_X86.contains(&&*parameter.name);
+    let only: Vec<&PlacedParameter> =
+        counted.iter().map(|(_, parameter)| *parameter).filter(is_read).collect();
     for (at, parameter) in counted {
         if is_arm && judge_on_arm(draft, parameter) {
             continue;

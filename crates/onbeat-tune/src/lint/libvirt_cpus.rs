@@ -197,7 +197,7 @@ fn judge_policies(
 
 fn judge_priority(draft: &mut Draft<'_>, policy: Node<'_, '_>) {
     if number_of(policy, "priority").is_some_and(|priority| priority > HIGHEST_PRIORITY) {
-        let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
+        let message = "Too close to the kernel's own migration and watchdog threads at 99: at most 95, and 1 for a vCPU.";
         let finding = LintRemark::new("kthread.migration", LintVerdict::Harmful, message);
         remark(draft, policy, finding.instead("priority='1'"));
         replace_attribute(draft, policy, "priority", "1");

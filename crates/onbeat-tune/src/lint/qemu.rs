@@ -178,7 +178,7 @@ fn judge_prefix(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Ad
     draft.remove(bytes);
 
     if let Some(word) = chrt.and_then(|at| priority(&command.before[at + 1..])) {
-        let message = "Ties with the kernel's own migration and watchdog threads: at most 95, and 1 for a vCPU.";
+        let message = "Too close to the kernel's own migration and watchdog threads at 99: at most 95, and 1 for a vCPU.";
         let remark = LintRemark::new("kthread.migration", LintVerdict::Harmful, message);
         draft.remark(word.bytes.clone(), remark.instead("1"));
     }

@@ -159,6 +159,13 @@ fn a_console_of_arm_shows_which_parameters_are_read() {
     assert_eq!(verdict(&report, "nohlt"), Valid);
     assert_eq!(verdict(&report, "idle=poll"), NoEffect);
     assert!(report.corrected.contains(" nohlt "), "{report}");
+
+    let limited =
+        self::report("console=ttyTCU0,115200 rw processor.max_cstate=1 idle=poll mce=off");
+    assert_eq!(verdict(&limited, "processor.max_cstate=1"), Valid);
+    assert_eq!(verdict(&limited, "mce=off"), NoEffect);
+    let x86 = self::report("quiet rw intel_idle.max_cstate=1 processor.max_cstate=1 idle=halt");
+    assert_eq!(x86.corrected, "quiet rw idle=halt", "{x86}");
 }
 
 #[test]
