@@ -392,6 +392,9 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     let known = self::report("kernel.watchdog_thresh = 30\nkernel.core_patern = x\n");
     assert_eq!(verdict(&known, "kernel.watchdog_thresh = 30"), Known);
     assert_eq!(verdict(&known, "kernel.core_patern = x"), Misspelt);
+    let moved = self::report("kernel.sched_tunable_scaling=0\nkernel.sched_util_clamp_min=512\n");
+    assert_eq!(verdict(&moved, "kernel.sched_tunable_scaling=0"), NoEffect);
+    assert_eq!(verdict(&moved, "kernel.sched_util_clamp_min=512"), Known);
     let longer = self::report("kernel.sched_rt_runtime_us=2000000\n");
     assert_eq!(longer.with_verdict(Incomplete).count(), 1, "{longer}");
     let twice =
