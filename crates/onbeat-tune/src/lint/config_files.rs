@@ -22,7 +22,7 @@ fn with_end(text: &str, at: usize, line: &str) -> Range<usize> {
     at..end + newline
 }
 
-fn unknown_line(draft: &mut Draft<'_>, at: usize, line: &str) {
+pub(super) fn unknown_line(draft: &mut Draft<'_>, at: usize, line: &str) {
     let start = at + line.len() - line.trim_start().len();
     let message = "Not a line of this kind of file; it is not judged.";
     draft.pass_over(start..at + line.trim_end().len(), LintVerdict::Unknown, message);

@@ -1,5 +1,5 @@
 //! Judges what people configure, from its text alone: kernel command lines in all files that hold
-//! them, sysctl and limits, systemd units, containers, QEMU and libvirt, TuneD and udev.
+//! them, sysctl and limits, systemd units, containers, QEMU and libvirt, TuneD, udev and modprobe.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `settings.toml`, `settings` | the settings of all other files that are judged |
 //! | `config_files`, `containers`, `kubernetes` | files of lines; `docker run` and compose files; pods and nodes |
 //! | `systemd_values` | values that systemd does not read |
+//! | `modprobe` | options of modules |
 //! | `ros` | parameters and launch files of ROS 2 |
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
@@ -55,6 +56,7 @@ mod kernel_text;
 mod kubernetes;
 mod libvirt;
 mod libvirt_cpus;
+mod modprobe;
 mod qemu;
 mod qemu_command;
 pub mod qemu_line;
@@ -97,7 +99,7 @@ pub enum LintError {
     #[error(
         "it is not clear what the text is: it begins with \"{begins}\". Read are kernel command lines (also of GRUB, extlinux, \
          systemd-boot, rEFInd, Limine, bootc, NixOS and Yocto), sysctl.d, limits.d, systemd units, docker run, compose files, pods, libvirt XML, QEMU \
-         commands, TuneD profiles, udev rules and the file of irqbalance; --as says which of them it is"
+         commands, TuneD profiles, udev rules, modprobe.d and the file of irqbalance; --as says which of them it is"
     )]
     NotRecognised {
         /// Its first words.
@@ -229,6 +231,7 @@ fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         LintSubject::SystemdUnit => config_files::judge_unit(&mut draft),
         LintSubject::TunedProfile => config_files::judge_tuned(&mut draft),
         LintSubject::UdevRules => config_files::judge_udev(&mut draft),
+        LintSubject::ModprobeFile => modprobe::judge(&mut draft),
         LintSubject::NetworkFile => config_files::judge_network(&mut draft),
         LintSubject::Irqbalance => config_files::judge_irqbalance(&mut draft),
         LintSubject::RosParameters => ros::judge(&mut draft)?,

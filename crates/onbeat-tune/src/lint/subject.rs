@@ -2,7 +2,7 @@
 
 use super::dictionary::dictionary;
 use super::kernel_text::{assignment, is_build_variable, quoted_pair};
-use super::{LintError, LintSubject, check_nul, containers, qemu_command, settings};
+use super::{LintError, LintSubject, check_nul, containers, modprobe, qemu_command, settings};
 use crate::catalogue::survey::name_of;
 
 impl LintSubject {
@@ -43,6 +43,7 @@ fn by_name(file: &str) -> Option<LintSubject> {
         "cmdline" if file == "/proc/cmdline" => Some(LintSubject::KernelLine),
         "cmdline.txt" => Some(LintSubject::KernelLine),
         _ if file.contains("/cmdline.d/") => Some(LintSubject::KernelLines),
+        _ if file.contains("modprobe.d/") => Some(LintSubject::ModprobeFile),
         "tuned.conf" => Some(LintSubject::TunedProfile),
         "irqbalance" | "irqbalance.env" => Some(LintSubject::Irqbalance),
         // Its section [main] is that of TuneD as well.
@@ -196,6 +197,9 @@ fn by_lines(text: &str) -> Option<LintSubject> {
     if most(&is_rule) {
         return Some(LintSubject::UdevRules);
     }
+    if most(&modprobe::is_line) {
+        return Some(LintSubject::ModprobeFile);
+    }
     if most(&is_sysctl) {
         return Some(LintSubject::Sysctl);
     }
@@ -253,6 +257,7 @@ mod tests {
             ("SUBSYSTEM==\"usb\", ATTR{power/control}=\"on\"\n", LintSubject::UdevRules),
             ("/**:\n  ros__parameters:\n    a: 1\n", LintSubject::RosParameters),
             ("[Match]\nOriginalName=eth1\n[Link]\nMTUBytes=1500\n", LintSubject::NetworkFile),
+            ("options i915 enable_psr=0\nblacklist nouveau\n", LintSubject::ModprobeFile),
             ("ENABLED=1\nIRQBALANCE_BANNED_CPULIST=2-3\n", LintSubject::Irqbalance),
             ("#!/bin/sh\nqemu-system-x86_64 -m 1G\n", LintSubject::QemuScript),
             ("CMDLINE=quiet\nkvm -m 1G -append $CMDLINE\n", LintSubject::QemuScript),

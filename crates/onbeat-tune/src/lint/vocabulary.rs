@@ -37,6 +37,8 @@ pub enum LintSubject {
     TunedProfile,
     /// Rules of udev.
     UdevRules,
+    /// A file of `modprobe.d`.
+    ModprobeFile,
     /// Settings of a network interface: a `.link` file of systemd, a keyfile of NetworkManager.
     NetworkFile,
     /// An environment file of irqbalance: `/etc/default/irqbalance`, `/etc/sysconfig/irqbalance`.
@@ -55,7 +57,7 @@ pub enum LintSubject {
 
 impl LintSubject {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::KernelLine,
         Self::KernelLines,
         Self::GrubFile,
@@ -72,6 +74,7 @@ impl LintSubject {
         Self::KubernetesPod,
         Self::TunedProfile,
         Self::UdevRules,
+        Self::ModprobeFile,
         Self::NetworkFile,
         Self::Irqbalance,
         Self::RosParameters,
@@ -100,6 +103,7 @@ impl LintSubject {
             Self::KubernetesPod => "kubernetes-pod",
             Self::TunedProfile => "tuned-profile",
             Self::UdevRules => "udev-rules",
+            Self::ModprobeFile => "modprobe-file",
             Self::NetworkFile => "network-file",
             Self::Irqbalance => "irqbalance",
             Self::RosParameters => "ros-parameters",
@@ -129,6 +133,7 @@ impl LintSubject {
             Self::KubernetesPod => "a manifest of Kubernetes",
             Self::TunedProfile => "a profile of TuneD",
             Self::UdevRules => "rules of udev",
+            Self::ModprobeFile => "a file of modprobe.d",
             Self::NetworkFile => "settings of a network interface",
             Self::Irqbalance => "an environment file of irqbalance",
             Self::RosParameters => "parameters or a launch file of ROS 2",

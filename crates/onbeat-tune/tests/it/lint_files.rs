@@ -351,6 +351,27 @@ fn limits_that_set_the_nice_value_are_removed_and_memory_is_freed() {
     assert_eq!(verdict(&report, "alice - nofile 4096"), Known);
 }
 
+#[test]
+fn options_of_modules_are_judged_and_those_of_the_kernel_itself_found() {
+    let text = "# network\noptions e1000e InterruptThrottleRate=3,3 IntMode=1\noptions igb InterruptThrottleRate=0,0\n\
+                blacklist nouveau\noptions intel-idle max_cstate=1\noptions kvm_intel \\\n  ple_gap=0 nested=1\n";
+    let report = report(text);
+    for (piece, expected) in [
+        ("InterruptThrottleRate=3,3", Discouraged),
+        ("IntMode=1", Known),
+        ("InterruptThrottleRate=0,0", NoEffect),
+        ("blacklist nouveau", Known),
+        ("max_cstate=1", NoEffect),
+        ("ple_gap=0", Valid),
+        ("nested=1", Known),
+    ] {
+        assert_eq!(verdict(&report, piece), expected, "{piece}: {report}");
+    }
+    let moderated = self::report("options e1000e InterruptThrottleRate=0,0 RxIntDelay=32\n");
+    assert_eq!(verdict(&moderated, "InterruptThrottleRate=0,0"), Valid);
+    assert_eq!(moderated.corrected, "options e1000e InterruptThrottleRate=0,0 RxIntDelay=0\n");
+}
+
 /// Each answer follows from `process_limit` and `setup_limits` of pam_limits.
 #[test]
 fn limits_are_read_as_pam_reads_them() {
