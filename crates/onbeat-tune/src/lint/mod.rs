@@ -105,6 +105,14 @@ pub enum LintError {
         /// Its first words.
         begins: String,
     },
+    /// A kind of file that is known and not judged.
+    #[error("{kind} is not judged. {instead}")]
+    NotJudged {
+        /// What it is.
+        kind: &'static str,
+        /// What to give instead.
+        instead: &'static str,
+    },
     /// A boot loader's file without a kernel command line.
     #[error(
         "no kernel command line is in the {lines} lines; those of a boot loader may be in files of their own, \

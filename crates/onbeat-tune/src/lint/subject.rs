@@ -10,7 +10,8 @@ impl LintSubject {
     /// file.
     ///
     /// # Errors
-    /// [`LintError::NotRecognised`] with the first words, [`LintError::Empty`].
+    /// [`LintError::NotRecognised`] with the first words, [`LintError::NotJudged`],
+    /// [`LintError::Empty`].
     ///
     /// ```
     /// use onbeat_tune::lint::LintSubject;
@@ -29,10 +30,69 @@ impl LintSubject {
             return Ok(subject);
         }
         check_nul(text)?;
+        let known = NOT_JUDGED.iter().find(|(marks, ..)| has_one(text, marks));
+        if let Some(&(_, kind, instead)) = known {
+            return Err(LintError::NotJudged { kind, instead });
+        }
         let begins: Vec<&str> = text.split_whitespace().take(6).collect();
         let begins: String = begins.join(" ").chars().take(60).collect();
         Err(LintError::NotRecognised { begins })
     }
+}
+
+/// Files that configure a machine too and are not judged: what a line of them begins with, what
+/// they are, and what to give instead.
+const NOT_JUDGED: [(&[&str], &str, &str); 8] = [
+    (
+        &["def generate_launch_description("],
+        "a launch file in Python",
+        "Its values are known only when it runs: give the parameters that it loads (YAML), or a \
+         launch file in XML",
+    ),
+    (
+        &["[defaultboot]"],
+        "a zipl.conf",
+        "Give the words behind parameters= alone, with --as kernel-line",
+    ),
+    (
+        &["variant: fcos", "variant: flatcar", "variant: r4e", "variant: openshift"],
+        "a configuration of Butane",
+        "Give the words below kernel_arguments as one line, with --as kernel-line, and each unit \
+         and file in it alone",
+    ),
+    (
+        &["arm_freq=", "force_turbo=", "dtparam=", "dtoverlay="],
+        "a config.txt of a Raspberry Pi",
+        "The firmware reads it; the kernel's parameters are in cmdline.txt. onbeat tune check \
+         reads the clock that is in effect",
+    ),
+    (
+        &["isolated_cores=", "isolate_managed_irq="],
+        "a file of variables of TuneD",
+        "Give the tuned.conf that includes it, or the /proc/cmdline that comes of it",
+    ),
+    (
+        &["RTIRQ_"],
+        "a configuration of rtirq",
+        "onbeat tune check irq.thread_prio reads the priorities that are in effect",
+    ),
+    (
+        &["[wsl2]"],
+        "a .wslconfig",
+        "Give the words behind kernelCommandLine= alone, with --as kernel-line",
+    ),
+    (
+        &["cset ", "tuna ", "taskset ", "chrt "],
+        "a script with commands of its own",
+        "Commands that start QEMU or a container are. A unit says the same in a form that is, by \
+         CPUSchedulingPolicy= and CPUAffinity=",
+    ),
+];
+
+fn has_one(text: &str, marks: &[&str]) -> bool {
+    let has =
+        |line: &str| marks.iter().any(|mark| line.trim_start_matches("sudo ").starts_with(mark));
+    contents(text).any(has)
 }
 
 fn by_name(file: &str) -> Option<LintSubject> {
@@ -276,6 +336,30 @@ mod tests {
         for path in ["/etc/kernel/cmdline", "etc/kernel/cmdline", "kernel/cmdline"] {
             let subject = LintSubject::recognise("root=LABEL=a rw\nquiet\n", Some(path));
             assert_eq!(subject, Ok(LintSubject::KernelLines), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_and_not_judged_is_refused_by_its_name() {
+        for (text, kind) in [
+            (
+                "from launch import Action\n\ndef generate_launch_description():\n    pass\n",
+                "Python",
+            ),
+            ("[defaultboot]\ndefaultauto\n[linux]\ntarget=/boot\nparameters=\"quiet\"\n", "zipl"),
+            (
+                "variant: fcos\nversion: 1.5.0\nkernel_arguments:\n  should_exist: [isolcpus=2]\n",
+                "Butane",
+            ),
+            ("dtparam=audio=on\n[pi5]\nforce_turbo=1\n", "config.txt"),
+            ("isolated_cores=2-23\n", "variables of TuneD"),
+            ("RTIRQ_NAME_LIST=\"snd usb\"\n", "rtirq"),
+            ("[wsl2]\nkernelCommandLine=isolcpus=2\n", ".wslconfig"),
+            ("#!/bin/sh\nsudo cset shield --cpu 2-3\nchrt -f 99 ./loop\n", "script"),
+        ] {
+            let error = LintSubject::recognise(text, None).expect_err(text);
+            let LintError::NotJudged { kind: found, .. } = error else { panic!("{text}: {error}") };
+            assert!(found.contains(kind), "{found}");
         }
     }
 
