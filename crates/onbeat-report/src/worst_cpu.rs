@@ -121,7 +121,7 @@ pub(super) fn without_loop(cells: &[CellSummary]) -> Vec<String> {
         ((of.cpu, why), cell.tuning.as_str())
     });
     let words = |((cpu, why), tunings): ((u32, &str), Vec<&str>)| {
-        format!("No loop on CPU {cpu} with {}: {why}", tunings.join(", "))
+        format!("No loop on CPU {cpu} with tuning {}: {why}", tunings.join(", "))
     };
     grouped(reasons).into_iter().map(words).collect()
 }

@@ -84,7 +84,10 @@ fn a_cpu_whose_file_is_missing_leaves_the_cell_open() {
     assert_eq!(p.outcome, Outcome::Inconclusive);
     assert!(p.sentence.ends_with("without samples: CPU 0"), "{}", p.sentence);
     let sentences = bench_sentences(&summary).join("\n");
-    assert!(sentences.contains("No loop on CPU 0 with P: its run file is missing"), "{sentences}");
+    assert!(
+        sentences.contains("No loop on CPU 0 with tuning P: its run file is missing"),
+        "{sentences}"
+    );
     let table = tables::by_tuning(&summary, "idle", Letters::Ascii).to_text(80);
     assert!(!table.contains('*'), "the files that are there are complete: {table}");
 }
@@ -101,7 +104,10 @@ fn a_cpu_that_the_shield_leaves_out_is_named_and_leaves_nothing_open() {
     let summary = Summary::of_bench(&bench_file_of(note), &all);
     assert_eq!(summary.verdict.outcome, Some(Outcome::Pass), "{}", summary.verdict.sentence);
     let sentences = bench_sentences(&summary).join("\n");
-    assert!(sentences.contains("No loop on CPU 0 with P: the shield takes CPU 1-2"), "{sentences}");
+    assert!(
+        sentences.contains("No loop on CPU 0 with tuning P: the shield takes CPU 1-2"),
+        "{sentences}"
+    );
     assert!(!sentences.contains("Not permitted"), "{sentences}");
 }
 
