@@ -115,6 +115,9 @@ fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<Chosen
     if cpus.contains(0) {
         because.push_str("; CPU 0 keeps the time and cannot be freed of it");
     }
+    if is_slower(&cpus, survey) {
+        because.push_str(&format!("; {SLOWER}"));
+    }
     let shared = siblings_outside(&cpus, survey).and(&online);
     if !shared.is_empty() {
         because.push_str(&format!("; CPU {shared} shares a core with them"));
@@ -130,7 +133,7 @@ fn best(survey: &Survey<'_>, online: &CpuList, usable: &CpuList) -> Result<Chose
     let best = candidates.max_by_key(|core| merit(core, survey, &counts));
     if let Some(cpus) = best {
         let merit = merit(cpus, survey, &counts);
-        return Ok(ChosenCpus { cpus: cpus.clone(), because: reason(&merit, survey) });
+        return Ok(ChosenCpus { cpus: cpus.clone(), because: reason(cpus, &merit, survey) });
     }
 
     // A single core: a thread of it other than CPU 0.
@@ -192,24 +195,42 @@ fn merit(core: &CpuList, survey: &Survey<'_>, counts: &InterruptCounts) -> CoreM
 
 /// How fast the CPU is in comparison with the others of the machine: its capacity (ARM), or its
 /// highest frequency.
-fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
+fn speed(cpu: u32, survey: &Survey<'_>) -> Option<u64> {
     let files = ["cpu_capacity", "cpufreq/cpuinfo_max_freq"];
-    let mut numbers = files.iter().filter_map(|file| {
+    files.iter().find_map(|file| {
         let text = survey.host().read(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    });
+        text.trim().parse().ok()
+    })
+}
+
+const SLOWER: &str = "of a slower kind than other cores";
+
+/// Whether one of the CPUs is of a slower kind than others: favoured cores of one kind differ by
+/// less.
+fn is_slower(cpus: &CpuList, survey: &Survey<'_>) -> bool {
+    let speeds =
+        |of: &CpuList| -> Vec<u64> { of.iter().filter_map(|cpu| speed(cpu, survey)).collect() };
+    let fastest = speeds(&survey.online().unwrap_or_default()).into_iter().max().unwrap_or(0);
+    speeds(cpus).into_iter().any(|speed| speed < fastest / 100 * 85)
+}
+
+/// The speed by which cores are compared.
+fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
     // Favoured cores differ by some percent; another kind of core differs by more: the highest three
     // bits count, in their places.
-    numbers.next().map_or(0, |number| {
+    speed(cpu, survey).map_or(0, |number| {
         let below = number.checked_ilog2().unwrap_or(0).saturating_sub(2);
         number >> below << below
     })
 }
 
-fn reason(merit: &CoreMerit, survey: &Survey<'_>) -> String {
+fn reason(core: &CpuList, merit: &CoreMerit, survey: &Survey<'_>) -> String {
     let mut reasons = vec!["a core without CPU 0".to_owned()];
     if merit.is_isolated {
         reasons.push("isolated at boot".to_owned());
+    }
+    if is_slower(core, survey) {
+        reasons.push(SLOWER.to_owned());
     }
     if merit.is_on_node && !survey.setup().interfaces.is_empty() {
         reasons.push(format!("on the NUMA node of {}", survey.setup().interfaces.join(", ")));

@@ -72,6 +72,14 @@ fn the_loop_gets_one_of_the_fastest_cores() {
             file(directory.path(), &path, &format!("{}\n", speeds[cpu / 2]));
         }
         assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), expected, "{speeds:?}");
+
+        // What was isolated at boot comes first, whatever its kind, which is then named.
+        file(directory.path(), "/sys/devices/system/cpu/isolated", "6-7\n");
+        let tree = HostTree::captured(directory.path()).unwrap();
+        let setup = LoopSetup::default();
+        let isolated = choose(&Survey::new(&tree, &setup), &CpuChoice::Auto).unwrap();
+        let is_slower = isolated.because.contains("isolated at boot, of a slower kind");
+        assert_eq!((isolated.cpus.to_string().as_str(), is_slower), ("6-7", expected != "6-7"));
     }
 }
 
