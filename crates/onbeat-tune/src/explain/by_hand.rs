@@ -11,9 +11,26 @@ use crate::catalogue::wanted::ProbeValue;
 /// Files that are named one by one, before the rest is a pattern.
 const MOST_FILES: usize = 4;
 
+/// The probes of a record by what exists on this machine, such as the file of one of two drivers;
+/// all of them where nothing that is set does.
+fn of_this_machine<'r>(record: &'r TuningRecord, survey: &Survey<'_>) -> Vec<&'r ProbeSpec> {
+    let is_absent = |path: &String| survey.host().exists(path).is_ok_and(|exists| !exists);
+    let is_here = |spec: &&ProbeSpec| match spec {
+        ProbeSpec::File(probe) => {
+            !expand(&probe.path, survey).is_ok_and(|paths| paths.iter().all(is_absent))
+        }
+        ProbeSpec::Sysctl(probe) => !is_absent(&sysctl_path(&probe.name_here(survey))),
+        _ => true,
+    };
+    let here: Vec<&ProbeSpec> = record.probe.iter().filter(is_here).collect();
+    let is_set = here.iter().any(|spec| spec.probe().set().is_some());
+    if is_set { here } else { record.probe.iter().collect() }
+}
+
 /// Returns how a person sets a tuning on this machine.
 pub(super) fn set(record: &TuningRecord, survey: &Survey<'_>) -> Vec<ManualStep> {
-    let mut steps: Vec<_> = record.probe.iter().flat_map(|spec| set_by(spec, survey)).collect();
+    let probes = of_this_machine(record, survey);
+    let mut steps: Vec<_> = probes.into_iter().flat_map(|spec| set_by(spec, survey)).collect();
     steps.extend(record.boot.iter().map(|line| ManualStep::KernelParameters(survey.fill(line))));
     steps.extend(record.fix.iter().map(|text| ManualStep::Instruction(survey.fill(text))));
     steps
@@ -67,7 +84,8 @@ pub(super) fn undo(record: &TuningRecord, survey: &Survey<'_>) -> Vec<ManualStep
         return Vec::new();
     }
 
-    let mut steps: Vec<_> = record.probe.iter().flat_map(|spec| undo_of(spec, survey)).collect();
+    let probes = of_this_machine(record, survey);
+    let mut steps: Vec<_> = probes.into_iter().flat_map(|spec| undo_of(spec, survey)).collect();
     if record.boot.is_some() {
         let sentence = "Remove the parameters from the kernel command line, then reboot.";
         steps.push(ManualStep::Instruction(sentence.to_owned()));

@@ -56,6 +56,17 @@ fn variables_have_the_values_of_this_machine() {
 }
 
 #[test]
+fn of_two_drivers_the_one_that_is_here_is_set() {
+    let machine = CapturedMachine::hardware();
+    let boost = "/sys/devices/system/cpu/cpufreq/boost";
+    machine.file(boost, "1\n");
+    let setup = LoopSetup::on(LOOP_CPU.parse().unwrap());
+    let explanation = explain("fw.turbo", &machine.tree(), &setup).unwrap().remove(0);
+    assert_eq!(explanation.set, [shell(&format!("echo 0 > {boost}"))]);
+    assert_eq!(explanation.undo, [shell(&format!("echo 1 > {boost}"))]);
+}
+
+#[test]
 fn every_record_is_explained_within_80_columns_except_lines_for_a_shell() {
     let machine = CapturedMachine::hardware();
     let setup = LoopSetup::on(LOOP_CPU.parse().unwrap());
