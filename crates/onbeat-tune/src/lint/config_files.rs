@@ -458,6 +458,40 @@ fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<us
         let message = "No effect on threads of a real-time policy.";
         draft.judge(bytes.clone(), "proc.policy", LintVerdict::NoEffect, message);
     }
+    let cpus = cpus_of(set, "CPUAffinity").zip(cpus_of(set, "AllowedCPUs"));
+    if let Some((.., bytes)) = last("CPUAffinity")
+        && let Some((own, allowed)) = cpus
+        && !own.is_within(&allowed)
+    {
+        let message = match own.and(&allowed) {
+            none if none.is_empty() => format!(
+                "Not among AllowedCPUs={allowed}: with cgroup v2 the kernel refuses the affinity, and \
+                 the service fails with status 215/CPUAFFINITY."
+            ),
+            left => format!("Not all among AllowedCPUs={allowed}: with cgroup v2 {left} is left."),
+        };
+        draft.judge(bytes.clone(), "proc.affinity", LintVerdict::Contradiction, message);
+    }
+}
+
+/// The CPUs of all lines of a setting, of which an empty one takes back those above it; `None`
+/// where the text does not say them.
+fn cpus_of(set: &[(String, String, Range<usize>)], name: &str) -> Option<CpuList> {
+    let mut cpus = CpuList::default();
+    for (_, value, _) in set.iter().filter(|(known, ..)| known == name) {
+        if value.contains('%') || value == "numa" {
+            return None;
+        }
+        if value.is_empty() {
+            cpus = CpuList::default();
+        } else if systemd_values::wrong_cpus(value).is_none() {
+            let plain = value.replace(['"', '\''], "").replace([' ', '\t'], ",");
+            let pieces: Vec<&str> = plain.split(',').filter(|piece| !piece.is_empty()).collect();
+            let more = CpuList::parse_list(&pieces.join(",")).ok()?;
+            cpus = cpus.iter().chain(more.iter()).collect();
+        }
+    }
+    (!cpus.is_empty()).then_some(cpus)
 }
 
 /// Judges a profile of TuneD.

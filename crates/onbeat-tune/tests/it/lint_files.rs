@@ -507,6 +507,21 @@ fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// The kernel refuses an affinity outside of the cpuset.
+#[test]
+fn an_affinity_is_compared_with_the_cpus_of_the_group() {
+    for (lines, expected) in [
+        ("AllowedCPUs=2-3\nCPUAffinity=4", Contradiction),
+        ("AllowedCPUs=2-3\nCPUAffinity=2-4", Contradiction),
+        ("AllowedCPUs=2\nAllowedCPUs=3 4\nCPUAffinity=2-4", Valid),
+        ("AllowedCPUs=2-3\nCPUAffinity=0-1\nCPUAffinity=\nCPUAffinity=\"2\" 3", Valid),
+        ("AllowedCPUs=2-3\nCPUAffinity=%i", Valid),
+    ] {
+        let report = self::report(&format!("[Service]\n{lines}\n"));
+        assert_eq!(verdict(&report, lines.lines().last().unwrap()), expected, "{report}");
+    }
+}
+
 /// `unlimited` is a word of limits.d; of a limit that is set again the last value counts.
 #[test]
 fn words_of_other_files_and_values_that_are_set_again_are_found() {
