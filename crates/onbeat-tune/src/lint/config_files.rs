@@ -500,9 +500,15 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
     for (section, mut setting, line) in in_sections(draft, numbered_lines(text)) {
         let has_variables = setting.value.contains("${");
         match section {
+            "bootloader"
+                if setting.name.starts_with("cmdline") && setting.value.starts_with('-') =>
+            {
+                let message = "TuneD takes these words out of what other profiles add.";
+                draft.pass_over(setting.bytes, LintVerdict::Known, message);
+            }
             "bootloader" if setting.name.starts_with("cmdline") => {
-                // `+` and `-` in front add to what other profiles have.
-                let sign = usize::from(setting.value.starts_with(['+', '-']));
+                // `+` in front adds to what other profiles have.
+                let sign = usize::from(setting.value.starts_with('+'));
                 let bytes = setting.value_bytes.start + sign..setting.value_bytes.end;
                 let offsets: Vec<usize> = (bytes.start..=bytes.end).collect();
                 kernel_line::judge_inside(draft, &text[bytes], &offsets);

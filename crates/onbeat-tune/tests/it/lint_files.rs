@@ -748,6 +748,8 @@ fn profiles_and_rules_are_judged() {
     let report = self::report(larger);
     assert_eq!(verdict(&report, "vm.swappiness=>60"), Discouraged);
     assert_eq!(verdict(&report, "vm.dirty_ratio=>10"), Valid);
+    let removed = self::report("[main]\ninclude=realtime\n[bootloader]\ncmdline_x=-isolcpus=2-3\n");
+    assert_eq!(verdict(&removed, "cmdline_x=-isolcpus=2-3"), Known);
 
     let rules = "SUBSYSTEM==\"usb-serial\", ATTR{latency_timer}=\"1\"\nSUBSYSTEM==\"pci\", ATTR{power/control}==\"on\"\n";
     let report = self::report(rules);
@@ -761,6 +763,11 @@ fn profiles_and_rules_are_judged() {
     assert_eq!((report.problems().count(), report.counts.unknown), (1, 0), "{report}");
     let queue = "SUBSYSTEM==\"net\", ATTR{queues/rx-0/rps_cpus}=\"1\"\n";
     assert_eq!(self::report(queue).counts.unknown, 0);
+    for (latency, expected) in [("0", NoEffect), ("n/a", Valid), ("20", Valid)] {
+        let piece = format!("ATTR{{power/pm_qos_resume_latency_us}}=\"{latency}\"");
+        let report = self::report(&format!("SUBSYSTEM==\"cpu\", {piece}\n"));
+        assert_eq!(verdict(&report, &piece), expected, "{report}");
+    }
 }
 
 /// What ros2_control_node reads of its thread; parameters of controllers have other meanings.
