@@ -10,7 +10,7 @@ use super::check::{CheckVerdict, Finding};
 use super::loop_setup::CpuSetVariable;
 use super::probes::expand;
 use super::probes::task::locked_kib;
-use super::survey::Survey;
+use super::survey::{Architecture, Survey};
 use super::unit_in_effect;
 use crate::cpu_list::CpuList;
 use crate::lint::kernel_cpus;
@@ -35,8 +35,9 @@ pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
         "kthread.migration" => rivals(finding, survey),
         "wq.writeback" | "kern.efi_runtime" => behind_the_common_mask(finding, survey),
         "fw.cstates" | "idle.pm_qos" | "idle.state_disable" | "idle.max_cstate" => {
-            intended(held_awake(finding, survey), survey)
+            intended(held_awake(polling(finding, survey), survey), survey)
         }
+        "idle.dma_latency" | "idle.governor" => intended(polling(finding, survey), survey),
         "timer.slack" => intended(without_slack(finding, survey), survey),
         "clock.tsc_watchdog" => watchdog_of_the_clock(finding, survey),
         "svc.owner_conflict" => owners(finding, survey),
@@ -334,6 +335,26 @@ fn behind_the_common_mask(finding: Finding, survey: &Survey<'_>) -> Finding {
             finding.made_good(format!("{UNBOUND_WORK} keeps all unbound work on CPUs {mask}"))
         }
         _ => finding,
+    }
+}
+
+/// CPUs that poll enter no idle state, whatever its limits are.
+fn polling(finding: Finding, survey: &Survey<'_>) -> Finding {
+    let given = |name: &str| survey.parameter(name).ok().flatten();
+    let architecture = survey.processor().ok().and_then(|processor| processor.architecture);
+    let parameter = match architecture {
+        Some(Architecture::X86) => {
+            given("idle").filter(|of| of.value.as_deref() == Some("poll")).map(|_| "idle=poll")
+        }
+        Some(Architecture::Arm64) => given("nohlt").map(|_| "nohlt"),
+        None => None,
+    };
+    let is_open = matches!(finding.verdict, CheckVerdict::Bad | CheckVerdict::Unknown(_));
+    match parameter.filter(|_| is_open) {
+        Some(parameter) => {
+            finding.made_good(format!("{parameter} on the command line: idle CPUs poll"))
+        }
+        None => finding,
     }
 }
 

@@ -430,6 +430,17 @@ fn a_limit_held_by_a_descriptor_is_a_binary_number() {
 }
 
 #[test]
+fn cpus_that_poll_need_no_limit_of_idle_states() {
+    let machine = CapturedMachine::hardware();
+    let ids = ["fw.cstates", "idle.pm_qos", "idle.state_disable", "idle.max_cstate"];
+    ids.into_iter().for_each(|id| assert_eq!(machine.verdict(id), "bad", "{id}"));
+    machine.file("/proc/cmdline", "root=/dev/sda quiet idle=poll\n");
+    ids.into_iter().for_each(|id| assert_eq!(machine.verdict(id), "good", "{id}"));
+    machine.remove(&format!("{CPU3}/cpuidle"));
+    ids.into_iter().for_each(|id| assert_eq!(machine.verdict(id), "good", "{id}"));
+}
+
+#[test]
 fn what_no_file_shows_is_unknown_with_where_to_look() {
     let machine = CapturedMachine::hardware();
     assert_verdict(&machine.verdict("irq.noise"), "unknown", "two readings");
