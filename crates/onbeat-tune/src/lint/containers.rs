@@ -253,7 +253,9 @@ fn sysctl(name: &str) -> LintRemark {
 
 fn judge_cpuset(draft: &mut Draft<'_>, value: &str, bytes: Range<usize>) {
     let remark = match kernel_cpus::parse(value) {
-        Ok(cpus) if cpus.known().is_some() => settings::remark("container", "cpuset", value),
+        Ok(cpus) if cpus.known().is_some() && !value.contains(char::is_whitespace) => {
+            settings::remark("container", "cpuset", value)
+        }
         _ => {
             let message = "Not a list of CPUs: numbers and ranges by comma, such as 2-3.";
             LintRemark::new("shield.plan", LintVerdict::InvalidValue, message)

@@ -1,9 +1,10 @@
 //! CPU lists of kernel parameters, as the kernel's own parser reads them (`lib/bitmap-str.c`,
 //! `kernel/sched/isolation.c`).
 //!
-//! A list is regions by comma: a number, a range, each perhaps with a stride `:used/group`; `N` is
-//! the last CPU (since Linux 5.13), `all` every CPU (since 5.15). A mask such as `0x0c` is not a
-//! list. In front of the list of `isolcpus=` may be flags; behind it they make it invalid.
+//! A list is regions by comma or blank: a number, a range, each perhaps with a stride
+//! `:used/group`; `N` is the last CPU (since Linux 5.13), `all` every CPU (since 5.15). A mask such
+//! as `0x0c` is not a list. In front of the list of `isolcpus=` may be flags; behind it they make it
+//! invalid.
 
 use crate::cpu_list::CpuList;
 
@@ -42,7 +43,8 @@ impl KernelCpus {
 pub(super) fn parse(text: &str) -> Result<KernelCpus, String> {
     let mut cpus = KernelCpus::default();
     let mut numbers = Vec::new();
-    for region in text.split(',').filter(|region| !region.is_empty()) {
+    let regions = text.split(|c: char| c == ',' || c.is_ascii_whitespace());
+    for region in regions.filter(|region| !region.is_empty()) {
         let (range, stride) = region.split_once(':').map_or((region, None), |(a, b)| (a, Some(b)));
         let (used, group) = match stride {
             None => (1, 1),
@@ -188,6 +190,7 @@ mod tests {
             ("2-N", "2 and on"),
             ("all", "0 and on"),
             ("1,,2", "1-2"),
+            ("1, 3 4", "1,3-4"),
             ("", ""),
             ("0x0c", "stops at 0x0c"),
             ("3-1", "stops at 3-1"),

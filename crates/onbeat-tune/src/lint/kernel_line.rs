@@ -169,8 +169,13 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
 }
 
 /// Consoles of boards with ARM.
-const ARM_CONSOLES: [&str; 7] =
-    ["serial0", "ttyAMA", "ttyTCU", "ttyTHS", "ttymxc", "ttyLP", "ttyPS"];
+const ARM_CONSOLES: [&str; 14] = [
+    "serial0", "ttyAMA", "ttyTCU", "ttyTHS", "ttymxc", "ttyLP", "ttyPS", "ttyO", "ttySAC",
+    "ttyAML", "ttyMSM", "ttySTM", "ttyFIQ", "ttyMV",
+];
+
+/// What the firmware of a Raspberry Pi adds, whose console may be ttyS0.
+const OF_PI: [&str; 4] = ["bcm2708_fb.", "bcm2709.", "vc_mem.", "snd_bcm2835."];
 
 /// Judged parameters that only x86 has.
 const OF_X86: [&str; 8] = [
@@ -193,7 +198,7 @@ fn judge_on_arm(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
             "A parameter of x86. On ARM nohlt keeps idle CPUs from sleeping.",
         ),
         name if OF_X86.contains(&name) => {
-            (LintVerdict::NoEffect, "A parameter of x86; the console is one of ARM.")
+            (LintVerdict::NoEffect, "A parameter of x86; the console is that of a board with ARM.")
         }
         _ => return false,
     };
@@ -227,11 +232,11 @@ fn read_of<'p>(draft: &mut Draft<'_>, parameters: &'p [PlacedParameter]) -> &'p 
 
 fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added_at: &AddedAt) {
     let parameters = read_of(draft, parameters);
-    let is_console = |parameter: &PlacedParameter| {
-        let value = &parameter.value;
-        parameter.name == "console" && ARM_CONSOLES.iter().any(|known| value.starts_with(known))
+    let is_sign = |PlacedParameter { name, value, .. }: &PlacedParameter| {
+        name == "console" && ARM_CONSOLES.iter().any(|known| value.starts_with(known))
+            || OF_PI.iter().any(|known| name.starts_with(known))
     };
-    let is_arm = parameters.iter().any(is_console);
+    let is_arm = parameters.iter().any(is_sign);
     // First what removes it: a parameter that goes is not replaced for its own sake.
     let mut counted = Vec::new();
     for (at, parameter) in parameters.iter().enumerate() {
@@ -407,7 +412,9 @@ fn isolated(flags: &[&str], list: &str) -> String {
     if !kept.contains(&"domain") {
         kept.push("domain");
     }
-    format!("isolcpus={},{list}", kept.join(","))
+    // A list in quotes may have blanks, which stay out of what is written without them.
+    let list: Vec<&str> = list.split([',', ' ', '\t']).filter(|cpu| !cpu.is_empty()).collect();
+    format!("isolcpus={},{}", kept.join(","), list.join(","))
 }
 
 /// The flag that a word is, or is nearly.
@@ -438,7 +445,7 @@ fn list_error(name: &str, value: &str) -> Option<String> {
     match kernel_cpus::parse(value) {
         // `rcu_nocbs` alone offloads what nohz_full names.
         Ok(_) if value.is_empty() && name == "rcu_nocbs" => None,
-        Ok(_) if value.trim_matches(',').is_empty() => {
+        Ok(_) if value.trim_matches([',', ' ']).is_empty() => {
             Some(format!("No CPU is in the list: {empty}."))
         }
         Ok(_) => None,

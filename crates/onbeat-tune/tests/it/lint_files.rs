@@ -50,6 +50,9 @@ fn lists_of_cpus_are_judged_as_the_kernel_reads_them() {
             "isolcpus=managed_irq,domain,0,5 quiet",
         ),
         ("isolcpus=domain,2-N", "isolcpus=domain,2-N", Valid, "isolcpus=domain,2-N"),
+        // Blanks separate as commas do, where quotes keep them in the value.
+        ("isolcpus=\"2, 3\"", "isolcpus=\"2, 3\"", Incomplete, "isolcpus=managed_irq,domain,2,3"),
+        ("rcu_nocbs=\"2, 3\"", "rcu_nocbs=\"2, 3\"", Valid, "rcu_nocbs=\"2, 3\""),
         ("isolcpus=domain,2-16:2/4", "isolcpus=domain,2-16:2/4", Valid, "isolcpus=domain,2-16:2/4"),
         (
             "nohz_full=0xf0 isolcpus=domain,4-7",
@@ -164,6 +167,10 @@ fn a_console_of_arm_shows_which_parameters_are_read() {
         self::report("console=ttyTCU0,115200 rw processor.max_cstate=1 idle=poll mce=off");
     assert_eq!(verdict(&limited, "processor.max_cstate=1"), Valid);
     assert_eq!(verdict(&limited, "mce=off"), NoEffect);
+    let pi = self::report("vc_mem.mem_base=0x3ec00000 console=ttyS0,115200 quiet nohlt rootwait");
+    assert_eq!(verdict(&pi, "nohlt"), Valid);
+    let joined = self::report("quiet rw mce=ignore_ce,no_cmci");
+    assert_eq!(verdict(&joined, "mce=ignore_ce,no_cmci"), InvalidValue);
     let x86 = self::report("quiet rw intel_idle.max_cstate=1 processor.max_cstate=1 idle=halt");
     assert_eq!(x86.corrected, "quiet rw idle=halt", "{x86}");
 }
