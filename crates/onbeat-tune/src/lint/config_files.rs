@@ -28,15 +28,15 @@ pub(super) fn unknown_line(draft: &mut Draft<'_>, at: usize, line: &str) {
     draft.pass_over(start..at + line.trim_end().len(), LintVerdict::Unknown, message);
 }
 
-/// `name = value`, without blanks around both.
+/// `name = value`, without blanks around both; other white space is a part of them.
 fn assignment(at: usize, line: &str) -> Option<PlacedSetting<'_>> {
     let (name, value) = line.split_once('=')?;
-    let start = at + name.len() - name.trim_start().len();
-    let value_start = at + name.len() + 1 + value.len() - value.trim_start().len();
-    let value = value.trim();
+    let start = at + name.len() - name.trim_ascii_start().len();
+    let value_start = at + name.len() + 1 + value.len() - value.trim_ascii_start().len();
+    let value = value.trim_ascii();
     let value_bytes = value_start..value_start + value.len();
     let bytes = start..value_bytes.end;
-    Some(PlacedSetting { name: name.trim().to_owned(), value, bytes, value_bytes })
+    Some(PlacedSetting { name: name.trim_ascii().to_owned(), value, bytes, value_bytes })
 }
 
 /// The settings of lines with sections between them, each with its section and its line; says of
@@ -140,7 +140,7 @@ pub(super) fn judge_limits(draft: &mut Draft<'_>) {
     let mut limits = Vec::new();
     for (at, line) in numbered_lines(text) {
         let content = line.split('#').next().unwrap_or_default();
-        let words: Vec<&str> = content.split_whitespace().collect();
+        let words: Vec<&str> = content.split_ascii_whitespace().collect();
         let place = |word: &str| {
             let start = at + (word.as_ptr() as usize - line.as_ptr() as usize);
             start..start + word.len()

@@ -93,9 +93,20 @@ impl<'t> Draft<'t> {
     }
 
     /// Records a judgement of the piece at these bytes.
-    pub(super) fn remark(&mut self, bytes: Range<usize>, remark: LintRemark) {
+    pub(super) fn remark(&mut self, bytes: Range<usize>, mut remark: LintRemark) {
         // The kernel separates arguments by NUL.
         let text = self.text[bytes.clone()].replace('\0', " ");
+        // What a page on the web has for a blank is often why a piece is not known.
+        let is_alike = |c: &char| c.is_whitespace() && !c.is_ascii();
+        let is_odd = remark.verdict.is_problem() || remark.verdict == LintVerdict::Unknown;
+        if let Some(alike) = text.chars().find(is_alike).filter(|_| is_odd) {
+            let number = u32::from(alike);
+            remark.message +=
+                &format!(" U+{number:04X} in it looks like a blank and is not read as one.");
+            if remark.verdict == LintVerdict::Unknown {
+                remark.verdict = LintVerdict::InvalidValue;
+            }
+        }
         self.remark_as(bytes.start, text, remark);
     }
 

@@ -50,7 +50,7 @@ pub(super) fn judge(draft: &mut Draft<'_>) {
         if content.trim().is_empty() || !is_rest && content.trim_start().starts_with('#') {
             continue;
         }
-        let mut words = content.split_whitespace();
+        let mut words = content.split_ascii_whitespace();
         if !is_rest {
             let command = words.next().unwrap_or_default();
             let named = words.next().map(|name| name.replace('-', "_"));

@@ -379,6 +379,24 @@ fn options_of_modules_are_judged_and_those_of_the_kernel_itself_found() {
     assert_eq!(moderated.corrected, "options e1000e InterruptThrottleRate=0,0 RxIntDelay=0\n");
 }
 
+/// No-break spaces of a page on the web: no program takes them for blanks.
+#[test]
+fn what_only_looks_like_a_blank_is_named() {
+    for text in [
+        "@rt\u{a0}- rtprio 95\n",
+        "vm.swappiness\u{a0}= 10\n",
+        "vm.swappiness =\u{a0}10\n",
+        "[Service]\nCPUSchedulingPolicy=\u{a0}fifo\n",
+        "quiet rw isolcpus=domain,2-3\u{a0}nohz_full=2-3\n",
+    ] {
+        let report = self::report(text);
+        let named = report.problems().filter(|problem| problem.message.contains("U+00A0"));
+        assert_eq!(named.count(), 1, "{report}");
+    }
+    let described = self::report("[Unit]\nDescription=a\u{a0}loop\n[Service]\nNice=0\n");
+    assert_eq!(described.problems().count(), 0, "{described}");
+}
+
 /// Each answer follows from `process_limit` and `setup_limits` of pam_limits.
 #[test]
 fn limits_are_read_as_pam_reads_them() {
