@@ -302,7 +302,8 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             continue;
         }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
-        let command = Some(setting.value).filter(|_| setting.name == "ExecStart");
+        let is_start = matches!(setting.name.as_str(), "ExecStart" | "ExecStartPost");
+        let command = Some(setting.value).filter(|_| is_start);
         let remark = command.and_then(started_by_chrt).or_else(|| unit_remark(&setting));
         if let Some(remark) = remark {
             draft.remark(setting.bytes.clone(), remark);
@@ -377,7 +378,8 @@ fn judge_call_filter(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
     draft.judge(setting.bytes.clone(), id, LintVerdict::Harmful, message);
 }
 
-/// What is said of a command that starts a program by `chrt`, perhaps in a line of a shell.
+/// What is said of a command that starts a program by `chrt`, or sets a running thread, perhaps in a
+/// line of a shell.
 pub(super) fn started_by_chrt(command: &str) -> Option<LintRemark> {
     let plain = command.replace(['"', '\''], " ");
     let mut words = plain.split_whitespace();
@@ -386,14 +388,30 @@ pub(super) fn started_by_chrt(command: &str) -> Option<LintRemark> {
     let behind = words.iter().position(|word| !word.starts_with('-'))?;
     let (options, priority) = (&words[..behind], words[behind].parse::<u32>());
     // Of SCHED_DEADLINE the numbers are times.
-    let is_real_time = |word: &&str| matches!(*word, "-f" | "--fifo" | "-r" | "--rr" | "-R" | "-v");
+    let is_real_time = |word: &&str| match word.strip_prefix("--") {
+        Some(name) => {
+            ["fifo", "rr", "pid", "all-tasks", "reset-on-fork", "verbose"].contains(&name)
+        }
+        None => word[1..].chars().all(|letter| "frpaRv".contains(letter)),
+    };
+    let has = |letter: char, name: &str| {
+        options.iter().any(|word| match word.strip_prefix("--") {
+            Some(long) => long == name,
+            None => word.contains(letter),
+        })
+    };
+    let whose = match has('p', "pid") && !has('a', "all-tasks") {
+        true => "for that thread alone: -a sets all threads of the process",
+        false => "for every thread of the program",
+    };
     let is_above = priority.is_ok_and(|priority| priority > HIGHEST_PRIORITY);
     if is_above && options.iter().all(is_real_time) {
-        let message = "Too close to the kernel's own migration and watchdog threads at 99: at most 95, for every thread of the program.";
+        let message = format!(
+            "Too close to the kernel's own migration and watchdog threads at 99: at most 95, {whose}."
+        );
         return Some(LintRemark::new("kthread.migration", LintVerdict::Harmful, message));
     }
-    let message = "Valid; for every thread of the program.";
-    Some(LintRemark::new("proc.policy", LintVerdict::Valid, message))
+    Some(LintRemark::new("proc.policy", LintVerdict::Valid, format!("Valid; {whose}.")))
 }
 
 /// What is said of a value that systemd does not read, and of the CPUs of a service.

@@ -42,7 +42,7 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 8] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 9] = [
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -70,6 +70,11 @@ const NOT_JUDGED: [(&[&str], &str, &str); 8] = [
         &["isolated_cores=", "isolate_managed_irq="],
         "a file of variables of TuneD",
         "Give the tuned.conf that includes it, or the /proc/cmdline that comes of it",
+    ),
+    (
+        &["GOVERNOR=", "CPUPOWER_", "CPU_SCALING_GOVERNOR_ON_AC=", "< POWER_MODEL "],
+        "a configuration of cpupower, cpufrequtils, TLP or nvpmodel",
+        "onbeat tune check freq.governor reads what is in effect",
     ),
     (
         &["RTIRQ_"],
@@ -354,6 +359,7 @@ mod tests {
             ("dtparam=audio=on\n[pi5]\nforce_turbo=1\n", "config.txt"),
             ("isolated_cores=2-23\n", "variables of TuneD"),
             ("RTIRQ_NAME_LIST=\"snd usb\"\n", "rtirq"),
+            ("ENABLE=\"true\"\nGOVERNOR=\"ondemand\"\n", "cpupower"),
             ("[wsl2]\nkernelCommandLine=isolcpus=2\n", ".wslconfig"),
             ("#!/bin/sh\nsudo cset shield --cpu 2-3\nchrt -f 99 ./loop\n", "script"),
         ] {

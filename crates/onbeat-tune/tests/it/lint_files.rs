@@ -599,6 +599,11 @@ fn a_priority_of_chrt_in_a_unit_is_judged() {
     assert_eq!(verdict_of("/usr/bin/chrt -f 99 taskset -c 2 /opt/robot"), Harmful);
     assert_eq!(verdict_of("/bin/bash -c \"source a; exec chrt --rr 98 ros2 run a b\""), Harmful);
     assert_eq!(verdict_of("chrt -f 80 /opt/robot"), Valid);
+    let after = "ExecStartPost=/usr/bin/chrt -afp 99 $MAINPID";
+    let unit = self::report(&format!("[Service]\nExecStart=/opt/robot\n{after}\n"));
+    assert_eq!(verdict(&unit, after), Harmful);
+    let one = self::report("[Service]\nExecStartPost=chrt -f -p 80 $MAINPID\n");
+    assert!(one.findings[0].message.contains("that thread alone"), "{one:?}");
     assert_eq!(verdict_of("chrt -d -T 500000 -P 1000000 0 /opt/robot"), Valid);
 }
 
