@@ -339,6 +339,7 @@ fn judge_quadlet(draft: &mut Draft<'_>, section: &str, mut setting: PlacedSettin
                 draft.remark(start..start + name.len(), remark);
             }
         }
+        ("Sysctl", _) => draft.remark(setting.bytes, containers::sysctl(setting.value)),
         ("PodmanArgs", _) => {
             containers::judge_options(draft, setting.value, setting.value_bytes.start);
         }

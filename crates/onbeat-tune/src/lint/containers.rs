@@ -238,10 +238,10 @@ pub(super) fn refused_limit(name: &str, value: &str) -> Option<LintRemark> {
 }
 
 /// What is said of a sysctl: runc and crun set those of the container's own namespaces.
-fn sysctl(name: &str) -> LintRemark {
+pub(super) fn sysctl(name: &str) -> LintRemark {
     const OWN: [&str; 6] =
         ["net.", "fs.mqueue.", "kernel.msg", "kernel.shm", "kernel.sem", "kernel.domainname"];
-    if name.contains('$') || OWN.iter().any(|own| name.starts_with(own)) {
+    if name.contains(['$', '%']) || OWN.iter().any(|own| name.starts_with(own)) {
         let message =
             "A sysctl of the container's namespaces. Its effect on latency is not judged.";
         return LintRemark::unjudged(LintVerdict::Known, message);

@@ -632,6 +632,9 @@ fn keys_that_a_quadlet_does_not_have_are_found_and_its_arguments_judged() {
 fn a_quadlet_of_podman_is_judged() {
     let text = "[Container]\nImage=robot\nUlimit=memlock=65536\nAddCapability=SYS_NICE IPC_LOCK\n";
     let report = report(text);
+    let host = self::report("[Container]\nSysctl=vm.swappiness=1\nSysctl=net.core.somaxconn=4\n");
+    assert_eq!(verdict(&host, "Sysctl=vm.swappiness=1"), InvalidValue);
+    assert_eq!(verdict(&host, "Sysctl=net.core.somaxconn=4"), Known);
     assert_eq!(verdict(&report, "Image=robot"), Known);
     assert_eq!(verdict(&report, "Ulimit=memlock=65536"), Incomplete);
     assert_eq!(verdict(&report, "IPC_LOCK"), Valid);
