@@ -379,8 +379,8 @@ fn judge_call_filter(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
     draft.judge(setting.bytes.clone(), id, LintVerdict::Harmful, message);
 }
 
-/// What is said of a command that starts a program by `chrt`, or sets a running thread, perhaps in a
-/// line of a shell.
+/// What is said of a command that starts a program by `chrt`, or sets a running thread, perhaps in
+/// a line of a shell.
 pub(super) fn started_by_chrt(command: &str) -> Option<LintRemark> {
     let plain = command.replace(['"', '\''], " ");
     let mut words = plain.split_whitespace();

@@ -153,7 +153,8 @@ fn plain(draft: &mut Draft<'_>, bytes: Range<usize>) {
     draft.remark(bytes, LintRemark::plain());
 }
 
-/// Whether a shell, compose or, by a specifier, systemd fills in a value on which the verdict depends.
+/// Whether a shell, compose or, by a specifier, systemd fills in a value on which the verdict
+/// depends.
 fn is_variable(name: &str, value: &str) -> bool {
     value.contains(['$', '%'])
         && (matches!(name, "cpuset" | "cap_add") || name.starts_with("ulimit."))

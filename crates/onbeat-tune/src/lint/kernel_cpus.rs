@@ -3,8 +3,8 @@
 //!
 //! A list is regions by comma or blank: a number, a range, each perhaps with a stride
 //! `:used/group`; `N` is the last CPU (since Linux 5.13), `all` every CPU (since 5.15). A mask such
-//! as `0x0c` is not a list. In front of the list of `isolcpus=` may be flags; behind it they make it
-//! invalid.
+//! as `0x0c` is not a list. In front of the list of `isolcpus=` may be flags; behind it they make
+//! it invalid.
 
 use crate::cpu_list::CpuList;
 
