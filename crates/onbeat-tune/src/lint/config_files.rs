@@ -83,8 +83,10 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
     }
     let last_values: HashMap<_, _> =
         all.iter().map(|(setting, _)| (setting.name.as_str(), setting.value)).collect();
+    let budgets = real_time_budgets(&all);
     for (setting, line) in &all {
         let again = last_values.get(setting.name.as_str());
+        let budget = budgets.iter().find(|(at, _)| *at == setting.bytes.start);
         if let Some(again) = again.filter(|again| **again != setting.value) {
             let message = format!("Set again to {again}: the last value counts.");
             let id = settings::remark("sysctl", &setting.name, setting.value).id;
@@ -102,10 +104,49 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
             let name = &text[setting.bytes.start..setting.value_bytes.start];
             let instead = format!("{name}{}", value.trim());
             draft.correct(setting.bytes.clone(), remark, Some(instead));
+        } else if let Some((_, remark)) = budget {
+            draft.remark(setting.bytes.clone(), remark.clone());
         } else {
             settings::judge(draft, "sysctl", setting, Some(line.clone()));
         }
     }
+}
+
+/// What is said of the runtime and the period of real-time threads in a file that has both, by
+/// where they begin: line by line the kernel refuses a runtime that would be longer than the period
+/// (`sched_rt_global_validate`).
+fn real_time_budgets(all: &[(PlacedSetting<'_>, Range<usize>)]) -> Vec<(usize, LintRemark)> {
+    const NAMES: [&str; 2] = ["kernel.sched_rt_runtime_us", "kernel.sched_rt_period_us"];
+    let has = |name: &str| all.iter().any(|(setting, _)| setting.name == name);
+    if !NAMES.into_iter().all(has) {
+        return Vec::new();
+    }
+    let [mut runtime, mut period] = [950_000, 1_000_000];
+    let judge = |(setting, _): &(PlacedSetting<'_>, Range<usize>)| {
+        let value = setting.value.parse::<i64>().ok()?;
+        let asked = match NAMES.iter().position(|name| *name == setting.name)? {
+            // No cap is below every period.
+            0 if value <= 0 => {
+                runtime = 0;
+                return None;
+            }
+            0 => [value, period],
+            _ if value <= 0 => return None,
+            _ => [runtime, value],
+        };
+        let (verdict, message) = match asked {
+            [time, of] if time > of => (
+                LintVerdict::InvalidValue,
+                format!("The kernel refuses it: {time} µs for real-time threads of each {of} µs."),
+            ),
+            _ => (LintVerdict::Valid, "Valid.".to_owned()),
+        };
+        if verdict == LintVerdict::Valid {
+            [runtime, period] = asked;
+        }
+        Some((setting.bytes.start, LintRemark::new("sched.rt_runtime", verdict, message)))
+    };
+    all.iter().filter_map(judge).collect()
 }
 
 /// A line of `limits.d`: domain, type, item, value, of which pam_limits reads all but the domain in

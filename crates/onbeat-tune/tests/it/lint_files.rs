@@ -441,6 +441,19 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     let moved = self::report("kernel.sched_tunable_scaling=0\nkernel.sched_util_clamp_min=512\n");
     assert_eq!(verdict(&moved, "kernel.sched_tunable_scaling=0"), NoEffect);
     assert_eq!(verdict(&moved, "kernel.sched_util_clamp_min=512"), Known);
+    // Each line is judged by what those above it have set, at first 950000 of 1000000.
+    let [runtime, period] = ["kernel.sched_rt_runtime_us", "kernel.sched_rt_period_us"];
+    for (lines, refused) in [
+        (format!("{runtime}=980000\n{period}=500000\n"), 1),
+        (format!("{period}=500000\n{runtime}=400000\n"), 1),
+        (format!("{runtime}=400000\n{period}=500000\n"), 0),
+        (format!("{period}=2000000\n{runtime}=1900000\n"), 0),
+        (format!("{runtime}=-1\n{period}=500000\n"), 0),
+    ] {
+        let budget = self::report(&lines);
+        assert_eq!(budget.with_verdict(InvalidValue).count(), refused, "{budget}");
+        assert_eq!(budget.problems().count(), refused, "{budget}");
+    }
     let longer = self::report("kernel.sched_rt_runtime_us=2000000\n");
     assert_eq!(longer.with_verdict(Incomplete).count(), 1, "{longer}");
     let twice =
