@@ -276,14 +276,14 @@ fn misread_limit(item: &str, value: &str) -> Option<(String, Option<String>)> {
 fn half_of_a_limit(limit: &PlacedLimit<'_>, all: &[PlacedLimit<'_>]) -> Option<String> {
     let (default, option) = match limit.item.as_str() {
         "rtprio" => ("0", 'r'),
-        "memlock" => ("8 MiB or less", 'l'),
+        "memlock" => ("often 8 MiB", 'l'),
         _ => return None,
     };
     let has =
         |kind: &str| all.iter().any(|of| of.item == limit.item && [kind, "-"].contains(&&*of.kind));
     match limit.kind.as_str() {
         "hard" if !has("soft") => Some(format!(
-            "The hard limit only: the soft one counts, and stays {default} unless another file or \
+            "The hard limit only: the soft one counts, and is {default} unless another file or \
              the program (ulimit -{option}) raises it. With - both are set."
         )),
         "soft" if !has("hard") => Some(format!(
