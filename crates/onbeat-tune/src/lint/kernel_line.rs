@@ -252,7 +252,9 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
         if is_arm && judge_on_arm(draft, parameter) {
             continue;
         }
-        for relation in relations(parameter, &only) {
+        // Kernels of boards seldom have NO_HZ_FULL, without which nothing implies rcu_nocbs.
+        let is_open = is_arm && parameter.name == "rcu_nocbs";
+        for relation in relations(parameter, &only).into_iter().filter(|_| !is_open) {
             apply_relation(draft, parameter, relation, added_at);
         }
         let before = at.checked_sub(1).map(|before| &parameters[before]);

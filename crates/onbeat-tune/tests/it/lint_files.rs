@@ -169,6 +169,8 @@ fn a_console_of_arm_shows_which_parameters_are_read() {
     assert_eq!(verdict(&limited, "mce=off"), NoEffect);
     let pi = self::report("vc_mem.mem_base=0x3ec00000 console=ttyS0,115200 quiet nohlt rootwait");
     assert_eq!(verdict(&pi, "nohlt"), Valid);
+    let board = "console=ttyTCU0,115200 isolcpus=managed_irq,domain,3 nohz_full=3 rcu_nocbs=3";
+    assert_eq!(self::report(board).problems().count(), 0);
     let joined = self::report("quiet rw mce=ignore_ce,no_cmci");
     assert_eq!(verdict(&joined, "mce=ignore_ce,no_cmci"), InvalidValue);
     let x86 = self::report("quiet rw intel_idle.max_cstate=1 processor.max_cstate=1 idle=halt");
