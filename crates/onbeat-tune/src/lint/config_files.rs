@@ -1,7 +1,7 @@
 //! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules, interfaces,
 //! irqbalance.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::HIGHEST_PRIORITY;
@@ -86,7 +86,6 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
     let budgets = real_time_budgets(&all);
     for (setting, line) in &all {
         let again = last_values.get(setting.name.as_str());
-        let budget = budgets.iter().find(|(at, _)| *at == setting.bytes.start);
         if let Some(again) = again.filter(|again| **again != setting.value) {
             let message = format!("Set again to {again}: the last value counts.");
             let id = settings::remark("sysctl", &setting.name, setting.value).id;
@@ -104,7 +103,7 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
             let name = &text[setting.bytes.start..setting.value_bytes.start];
             let instead = format!("{name}{}", value.trim());
             draft.correct(setting.bytes.clone(), remark, Some(instead));
-        } else if let Some((_, remark)) = budget {
+        } else if let Some(remark) = budgets.get(&setting.bytes.start) {
             draft.remark(setting.bytes.clone(), remark.clone());
         } else {
             settings::judge(draft, "sysctl", setting, Some(line.clone()));
@@ -115,11 +114,11 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
 /// What is said of the runtime and the period of real-time threads in a file that has both, by
 /// where they begin: line by line the kernel refuses a runtime that would be longer than the period
 /// (`sched_rt_global_validate`).
-fn real_time_budgets(all: &[(PlacedSetting<'_>, Range<usize>)]) -> Vec<(usize, LintRemark)> {
+fn real_time_budgets(all: &[(PlacedSetting<'_>, Range<usize>)]) -> HashMap<usize, LintRemark> {
     const NAMES: [&str; 2] = ["kernel.sched_rt_runtime_us", "kernel.sched_rt_period_us"];
     let has = |name: &str| all.iter().any(|(setting, _)| setting.name == name);
     if !NAMES.into_iter().all(has) {
-        return Vec::new();
+        return HashMap::new();
     }
     let [mut runtime, mut period] = [950_000, 1_000_000];
     let judge = |(setting, _): &(PlacedSetting<'_>, Range<usize>)| {
@@ -205,10 +204,24 @@ pub(super) fn judge_limits(draft: &mut Draft<'_>) {
             _ => unknown_line(draft, at, content),
         }
     }
-    limits.iter().for_each(|limit| judge_limit(draft, limit, &limits));
+    let kinds = limits.iter().map(|limit| (limit.item.as_str(), limit.kind.as_str()));
+    let hard = limits.iter().filter(|limit| limit.kind != "soft");
+    let given = GivenLimits {
+        kinds: kinds.collect(),
+        hard: hard.map(|limit| ((limit.domain, limit.item.as_str()), limit)).collect(),
+    };
+    limits.iter().for_each(|limit| judge_limit(draft, limit, &given));
 }
 
-fn judge_limit(draft: &mut Draft<'_>, limit: &PlacedLimit<'_>, all: &[PlacedLimit<'_>]) {
+/// What a file of `limits.d` has.
+struct GivenLimits<'l> {
+    /// The types of each item.
+    kinds: HashSet<(&'l str, &'l str)>,
+    /// The last hard limit of each domain and item.
+    hard: HashMap<(&'l str, &'l str), &'l PlacedLimit<'l>>,
+}
+
+fn judge_limit(draft: &mut Draft<'_>, limit: &PlacedLimit<'_>, given: &GivenLimits<'_>) {
     const ID: &str = "proc.limits";
     let PlacedLimit { domain, item, value, bytes, kind_bytes, value_bytes, .. } = limit;
     let text = draft.text();
@@ -227,17 +240,15 @@ fn judge_limit(draft: &mut Draft<'_>, limit: &PlacedLimit<'_>, all: &[PlacedLimi
         draft.correct(bytes.clone(), remark, meant.map(|meant| format!("{written}{meant}")));
         return;
     }
-    if let Some(message) = half_of_a_limit(limit, all) {
+    if let Some(message) = half_of_a_limit(limit, given) {
         let [before, behind] = [bytes.start..kind_bytes.start, kind_bytes.end..bytes.end];
         let instead = format!("{}-{}", &text[before], &text[behind]);
         draft.replace(kind_bytes.clone(), "-");
         let remark = LintRemark::new(ID, LintVerdict::Incomplete, message).instead(instead);
         draft.remark(bytes.clone(), remark);
     }
-    let is_hard = |of: &&PlacedLimit<'_>| {
-        of.domain == *domain && of.item == *item && matches!(of.kind.as_str(), "hard" | "-")
-    };
-    let hard = all.iter().rfind(is_hard).filter(|_| limit.kind == "soft" && item != "nice");
+    let hard = given.hard.get(&(*domain, item.as_str())).copied();
+    let hard = hard.filter(|_| limit.kind == "soft" && item != "nice");
     let is_above = |hard: &&PlacedLimit<'_>| {
         limit.number().zip(hard.number()).is_some_and(|(soft, hard)| soft > hard)
     };
@@ -273,14 +284,13 @@ fn misread_limit(item: &str, value: &str) -> Option<(String, Option<String>)> {
 
 /// What is missing where a file has the soft or the hard limit alone; of both another file may have
 /// the rest.
-fn half_of_a_limit(limit: &PlacedLimit<'_>, all: &[PlacedLimit<'_>]) -> Option<String> {
+fn half_of_a_limit(limit: &PlacedLimit<'_>, given: &GivenLimits<'_>) -> Option<String> {
     let (default, option) = match limit.item.as_str() {
         "rtprio" => ("0", 'r'),
         "memlock" => ("often 8 MiB", 'l'),
         _ => return None,
     };
-    let has =
-        |kind: &str| all.iter().any(|of| of.item == limit.item && [kind, "-"].contains(&&*of.kind));
+    let has = |kind| [kind, "-"].iter().any(|of| given.kinds.contains(&(limit.item.as_str(), *of)));
     match limit.kind.as_str() {
         "hard" if !has("soft") => Some(format!(
             "The hard limit only: the soft one counts, and is {default} unless another file or \
