@@ -154,7 +154,41 @@ impl LintReport {
     }
 }
 
+/// What directories end with of which only files with an ending are read, and the ending.
+const ENDINGS: [(&str, &str); 8] = [
+    ("sysctl.d", ".conf"),
+    ("limits.d", ".conf"),
+    ("modprobe.d", ".conf"),
+    ("system.conf.d", ".conf"),
+    (".service.d", ".conf"),
+    (".slice.d", ".conf"),
+    (".scope.d", ".conf"),
+    ("rules.d", ".rules"),
+];
+
 impl LintReport {
+    /// Adds what the path of the text's file says of it: under some names nothing reads it.
+    pub fn note_file(&mut self, path: &str) {
+        let Some((directory, name)) = path.rsplit_once('/') else { return };
+        let known = ENDINGS.iter().find(|(known, _)| directory.ends_with(known));
+        let Some((_, ending)) = known.filter(|(_, ending)| !name.ends_with(ending)) else { return };
+        if self.problems().next().is_none() {
+            self.refusal = Some("the name of the file is what has to change".to_owned());
+        }
+        let finding = LintFinding {
+            id: None,
+            verdict: LintVerdict::NoEffect,
+            line: 1,
+            column: 1,
+            text: name.to_owned(),
+            message: format!(
+                "Nothing reads it: of {directory} only files that end with {ending} are read."
+            ),
+            instead: Some(format!("{name}{ending}")),
+        };
+        self.findings.insert(0, finding);
+    }
+
     /// Whether another report has no problem of a kind of which this one has fewer.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let count = |report: &Self, like: &LintFinding| {

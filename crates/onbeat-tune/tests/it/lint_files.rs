@@ -381,6 +381,25 @@ fn options_of_modules_are_judged_and_those_of_the_kernel_itself_found() {
     assert_eq!(moderated.corrected, "options e1000e InterruptThrottleRate=0,0 RxIntDelay=0\n");
 }
 
+/// A file of sysctl.d without its ending is a file that nothing reads.
+#[test]
+fn a_file_whose_name_nothing_reads_has_no_effect() {
+    for (path, expected) in [
+        ("/etc/sysctl.d/99-robot", 1),
+        ("limits.d/robot.conf.bak", 1),
+        ("/etc/systemd/system/robot.service.d/override", 1),
+        ("/etc/udev/rules.d/99-robot.conf", 1),
+        ("/etc/sysctl.d/99-robot.conf", 0),
+        ("/etc/sysctl.conf", 0),
+        ("/etc/udev/rules.d/99-robot.rules", 0),
+        ("/home/robot/swappiness", 0),
+    ] {
+        let mut report = self::report("vm.swappiness = 10\n");
+        report.note_file(path);
+        assert_eq!(report.with_verdict(NoEffect).count(), expected, "{path}");
+    }
+}
+
 /// No-break spaces of a page on the web: no program takes them for blanks.
 #[test]
 fn what_only_looks_like_a_blank_is_named() {

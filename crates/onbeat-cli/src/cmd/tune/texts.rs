@@ -72,7 +72,10 @@ pub(super) fn lint(options: &TuneLintOptions) -> Result<ExitVerdict, Failure> {
     let given = options.subject;
     let file = options.file.to_str();
     let subject_of = |text: &str| given.map_or_else(|| LintSubject::recognise(text, file), Ok);
-    let judged = JudgedFile::read(&options.file, subject_of)?;
+    let mut judged = JudgedFile::read(&options.file, subject_of)?;
+    if let Some(path) = file {
+        judged.report.note_file(path);
+    }
 
     judged.say(LintForm::from_options(options.json, options.corrected), |_| ())
 }
