@@ -171,21 +171,27 @@ impl LintReport {
     pub fn note_file(&mut self, path: &str) {
         let Some((directory, name)) = path.rsplit_once('/') else { return };
         let known = ENDINGS.iter().find(|(known, _)| directory.ends_with(known));
-        let Some((_, ending)) = known.filter(|(_, ending)| !name.ends_with(ending)) else { return };
+        let wrong = known.filter(|(_, ending)| !name.ends_with(ending));
+        let (verdict, message, instead) = match wrong {
+            Some((_, ending)) => (
+                LintVerdict::NoEffect,
+                format!("Nothing reads it: of {directory} only files that end with {ending} are read."),
+                format!("{name}{ending}"),
+            ),
+            None if path.ends_with("etc/sysctl.conf") => (
+                LintVerdict::Discouraged,
+                "systemd reads /etc/sysctl.d alone: where that has no link to this file, as in Debian 13 \
+                 and Arch, nothing reads it at the start."
+                    .to_owned(),
+                "/etc/sysctl.d/90-robot.conf".to_owned(),
+            ),
+            None => return,
+        };
         if self.problems().next().is_none() {
             self.refusal = Some("the name of the file is what has to change".to_owned());
         }
-        let finding = LintFinding {
-            id: None,
-            verdict: LintVerdict::NoEffect,
-            line: 1,
-            column: 1,
-            text: name.to_owned(),
-            message: format!(
-                "Nothing reads it: of {directory} only files that end with {ending} are read."
-            ),
-            instead: Some(format!("{name}{ending}")),
-        };
+        let (text, instead) = (name.to_owned(), Some(instead));
+        let finding = LintFinding { id: None, verdict, line: 1, column: 1, text, message, instead };
         self.findings.insert(0, finding);
     }
 

@@ -397,6 +397,8 @@ fn a_file_whose_name_nothing_reads_has_no_effect() {
         let mut report = self::report("vm.swappiness = 10\n");
         report.note_file(path);
         assert_eq!(report.with_verdict(NoEffect).count(), expected, "{path}");
+        let moved = usize::from(path == "/etc/sysctl.conf");
+        assert_eq!(report.with_verdict(Discouraged).count(), moved, "{path}");
     }
 }
 
