@@ -376,6 +376,9 @@ fn options_of_modules_are_judged_and_those_of_the_kernel_itself_found() {
     ] {
         assert_eq!(verdict(&report, piece), expected, "{piece}: {report}");
     }
+    let radio = self::report("options iwlmvm power_scheme=2\noptions iwlwifi power_save=0\n");
+    assert_eq!(verdict(&radio, "power_scheme=2"), Discouraged);
+    assert_eq!(verdict(&radio, "power_save=0"), Valid);
     let moderated = self::report("options e1000e InterruptThrottleRate=0,0 RxIntDelay=32\n");
     assert_eq!(verdict(&moderated, "InterruptThrottleRate=0,0"), Valid);
     assert_eq!(moderated.corrected, "options e1000e InterruptThrottleRate=0,0 RxIntDelay=0\n");
