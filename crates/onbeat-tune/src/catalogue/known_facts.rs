@@ -10,10 +10,10 @@ use super::check::{CheckVerdict, Finding};
 use super::loop_setup::CpuSetVariable;
 use super::probes::expand;
 use super::probes::task::locked_kib;
-use super::survey::{Architecture, Survey};
+use super::survey::{Architecture, Survey, name_of};
 use super::unit_in_effect;
 use crate::cpu_list::CpuList;
-use crate::lint::kernel_cpus;
+use crate::lint::{LintFinding, LintSubject, LintVerdict, kernel_cpus, lint};
 use crate::tasks::{SchedulingPolicy, Task};
 
 /// A finding in the light of the machine's other facts.
@@ -30,6 +30,7 @@ pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
         "clock.source" => clock_source(finding, survey),
         "irq.irqbalance" => banned(finding, survey),
         "kern.preempt_mode" => preemption(finding, survey),
+        "kern.cmdline_known" => misspelt(finding, survey),
         "proc.limits" => intended(rights(finding, survey), survey),
         "proc.policy" => intended(served(finding, survey), survey),
         "kthread.migration" => rivals(finding, survey),
@@ -180,6 +181,25 @@ pub(crate) fn is_boot_file(path: &str) -> bool {
 /// Whether a file is one of irqbalance, of which a capture keeps the bans alone.
 pub(crate) fn is_of_irqbalance(path: &str) -> bool {
     IRQBALANCE_FILES.contains(&path)
+}
+
+/// Parameters of the running kernel whose names the dictionary of the lint takes for misspelt ones.
+fn misspelt(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let line = text(survey, "/proc/cmdline").filter(|_| finding.verdict == CheckVerdict::Good);
+    let report = line.and_then(|line| lint(&line, LintSubject::KernelLine).ok());
+    let Some(report) = report else { return intended(finding, survey) };
+    // A short name of a board or module is like one of the kernel by chance.
+    let is_long = |of: &&LintFinding| name_of(&of.text).len() > 5;
+    let wrong: Vec<_> = report.with_verdict(LintVerdict::Misspelt).filter(is_long).collect();
+    if wrong.is_empty() {
+        return finding;
+    }
+    let named: Vec<&str> = wrong.iter().map(|of| of.text.as_str()).collect();
+    let why: Vec<String> = wrong.iter().map(|of| format!("{}: {}", of.text, of.message)).collect();
+    finding.verdict = CheckVerdict::Bad;
+    finding.current = format!("kernel parameters: {}", named.join(", "));
+    finding.fix = why.join(" ");
+    finding
 }
 
 /// The mode of preemption that was asked for on the command line of a kernel that cannot change it.
