@@ -3,19 +3,23 @@
 
 use super::kernel_cpus;
 
-/// What a setting takes, where a value is not that. An empty value takes a setting back, and what a
-/// specifier stands for is not known here.
+/// What a setting takes, where a value is not that. An empty value takes some settings back, and
+/// what a specifier stands for is not known here.
 pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
     let parts = ['%', '‰', '‱'];
     let is_percent = value.ends_with(parts);
-    if value.is_empty() || value.contains('%') && !is_percent {
+    if value.contains('%') && !is_percent {
         return None;
     }
     let (is_read, form) = match name {
         "RestrictRealtime" | "CPUSchedulingResetOnFork" => (is_boolean(value), "yes or no"),
         "TimerSlackNSec" => (time(value).is_some(), "a time, such as 50us"),
         // Words of other files have judgements of their own.
-        _ if name.starts_with("Limit") && matches!(value, "unlimited" | "-1") => return None,
+        "LimitRTPRIO" | "LimitMEMLOCK" if matches!(value, "unlimited" | "-1") => return None,
+        "LimitNICE" => (
+            is_pair(value, nice),
+            "a nice value with its sign, from -20 to +19, or the kernel's number from 0 to 40",
+        ),
         "LimitRTTIME" => (
             is_pair(value, time),
             "a time, such as 500ms, or soft:hard in this order; a number is microseconds",
@@ -25,13 +29,18 @@ pub(super) fn refused(name: &str, value: &str) -> Option<&'static str> {
             "infinity, bytes with K, M or G, such as 64M, or soft:hard in this order",
         ),
         "LimitRTPRIO" => (is_pair(value, number), "a number, or soft:hard in this order"),
+        _ if value.is_empty() => return None,
+        "Nice" => (is_within(value, -20, 19), "-20 to 19"),
         "CPUQuota" => {
             let percent = value.strip_suffix(parts).and_then(|number| number.parse::<f64>().ok());
             (percent.is_some_and(|percent| percent > 0.0), "a percentage above 0, such as 150%")
         }
         "CPUWeight" => (is_within(value, 1, 10_000) || value == "idle", "1 to 10000, or idle"),
         "MemoryMax" | "MemoryHigh" => {
-            (is_percent || size(value).is_some(), "infinity, a percentage, or bytes with K, M or G")
+            let share = value.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
+            let is_share = share.map_or(is_percent, |share| share <= 100.0);
+            let is_size = size(value).is_some_and(|bytes| bytes > 0.0);
+            (is_share || is_size, "infinity, a percentage up to 100 %, or bytes with K, M or G")
         }
         "IOSchedulingClass" => {
             const CLASSES: [&str; 4] = ["none", "realtime", "best-effort", "idle"];
@@ -105,13 +114,22 @@ fn number(value: &str) -> Option<f64> {
     infinity(value).or_else(|| value.parse().ok().filter(|_| is_whole))
 }
 
+/// The kernel's number of a nice value, which has a sign.
+fn nice(value: &str) -> Option<f64> {
+    let (number, is_within) = match value.strip_prefix('+').or(value.strip_prefix('-')) {
+        Some(_) => (20.0 - value.parse::<f64>().ok()?, is_within(value, -20, 19)),
+        None => (value.parse().ok()?, is_within(value, 0, 40)),
+    };
+    is_within.then_some(number)
+}
+
 fn size(value: &str) -> Option<f64> {
     const SUFFIXES: &str = "BKMGTPE";
     let suffix = value.chars().next_back().filter(|last| SUFFIXES.contains(*last));
     // A blank may be in front of the suffix.
     let number = value[..value.len() - suffix.map_or(0, char::len_utf8)].trim_end();
-    let is_digit = |c: char| c.is_ascii_digit();
-    let amount = number.parse::<f64>().ok().filter(|_| number.starts_with(is_digit));
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let amount = number.parse::<f64>().ok().filter(|_| is_plain);
     let power = suffix.and_then(|suffix| SUFFIXES.find(suffix)).unwrap_or(0);
     let bytes = |amount: f64| (0..power).fold(amount, |bytes, _| bytes * 1024.0);
     infinity(value).or_else(|| amount.map(bytes))
@@ -160,10 +178,14 @@ mod tests {
         let read = "RestrictRealtime=t TimerSlackNSec=50us LimitRTTIME=5ms LimitRTTIME=500000 LimitMEMLOCK=64M \
                     LimitMEMLOCK=infinity:infinity LimitRTPRIO=100 LimitRTPRIO=98:99 LimitMEMLOCK=1G:1024M \
                     LimitMEMLOCK=64M:infinity LimitRTTIME=500000:500ms LimitRTTIME=1.5s CPUQuota=150% CPUQuota= CPUWeight=idle \
+                    LimitNICE=+19 LimitNICE=-20 LimitNICE=40 LimitNICE=10:20 LimitNICE=+10:-5 Nice= MemoryMax= MemoryMax=100% \
                     MemoryMax=50% IOSchedulingClass=realtime IOSchedulingPriority=7 OOMScoreAdjust=-1000 Nice=+5";
         let refused_ones = "RestrictRealtime=maybe TimerSlackNSec=-1 TimerSlackNSec=x LimitRTTIME=x LimitMEMLOCK=64MB \
                             LimitMEMLOCK=64k LimitRTPRIO=99:98 LimitMEMLOCK=64M:32M \
                             LimitMEMLOCK=infinity:64M LimitRTTIME=1s:999999 LimitRTTIME=100:1 \
+                            LimitRTTIME=-1 LimitMEMLOCK=1e3 LimitNICE=41 LimitNICE=-21 LimitNICE=+20 LimitNICE=infinity \
+                            LimitNICE=20:10 LimitNICE=-10:-5 LimitRTPRIO= LimitMEMLOCK= RestrictRealtime= TimerSlackNSec= \
+                            Nice=20 Nice=abc MemoryMax=0 MemoryMax=101% \
                             CPUQuota=50 CPUQuota=0% CPUQuota=infinity CPUWeight=0 \
                             CPUWeight=10001 CPUWeight=high MemoryMax=lots IOSchedulingClass=RT IOSchedulingPriority=8 \
                             OOMScoreAdjust=1001 OOMScoreAdjust=x CPUSchedulingResetOnFork=maybe";
