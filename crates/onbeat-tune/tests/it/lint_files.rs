@@ -171,6 +171,13 @@ fn a_console_of_arm_shows_which_parameters_are_read() {
     assert_eq!(verdict(&pi, "nohlt"), Valid);
     let board = "console=ttyTCU0,115200 isolcpus=managed_irq,domain,3 nohz_full=3 rcu_nocbs=3";
     assert_eq!(self::report(board).problems().count(), 0);
+    for value in ["nmi_watchdog=off", "pcie_aspm.policy=off", "hugepages=512M"] {
+        let report = self::report(&format!("quiet rw {value}"));
+        assert_eq!(verdict(&report, value), InvalidValue, "{report}");
+    }
+    for value in ["nmi_watchdog=nopanic,0", "hugepages=0:2,1:4", "hugepages=512"] {
+        assert_eq!(verdict(&self::report(&format!("quiet rw {value}")), value), Valid);
+    }
     let joined = self::report("quiet rw mce=ignore_ce,no_cmci");
     assert_eq!(verdict(&joined, "mce=ignore_ce,no_cmci"), InvalidValue);
     let x86 = self::report("quiet rw intel_idle.max_cstate=1 processor.max_cstate=1 idle=halt");
