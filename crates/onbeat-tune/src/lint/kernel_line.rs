@@ -7,7 +7,7 @@ use super::dictionary::{CpuRelation, DictionaryEntry, ParameterRelation, diction
 use super::finding::LintVerdict;
 use super::kernel_cpus::{self, IsolatedCpus, KernelCpus};
 use super::kernel_text::{self, AddedAt, LineStretch};
-use super::{LintError, LintSubject, settings};
+use super::{LintError, LintSubject, settings, systemd_values};
 use crate::cpu_list::CpuList;
 
 /// One parameter of a line, and its bytes in the text.
@@ -292,6 +292,12 @@ fn judge_one(
         return;
     }
     if CPU_LISTS.contains(&name.as_str()) && !judge_list(draft, parameter) {
+        return;
+    }
+    if name == "systemd.cpu_affinity"
+        && let Some(message) = systemd_values::wrong_cpus(value)
+    {
+        draft.judge(bytes.clone(), "shield.systemd_affinity", LintVerdict::InvalidValue, message);
         return;
     }
 

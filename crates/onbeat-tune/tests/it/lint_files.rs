@@ -171,12 +171,17 @@ fn a_console_of_arm_shows_which_parameters_are_read() {
     assert_eq!(verdict(&pi, "nohlt"), Valid);
     let board = "console=ttyTCU0,115200 isolcpus=managed_irq,domain,3 nohz_full=3 rcu_nocbs=3";
     assert_eq!(self::report(board).problems().count(), 0);
-    for value in ["nmi_watchdog=off", "pcie_aspm.policy=off", "hugepages=512M"] {
-        let report = self::report(&format!("quiet rw {value}"));
-        assert_eq!(verdict(&report, value), InvalidValue, "{report}");
-    }
-    for value in ["nmi_watchdog=nopanic,0", "hugepages=0:2,1:4", "hugepages=512"] {
-        assert_eq!(verdict(&self::report(&format!("quiet rw {value}")), value), Valid);
+    let refused = "nmi_watchdog=off pcie_aspm.policy=off hugepages=512M threadirqs=0 schedstats=off spectre_v2=of nohz=full \
+                   kfence.sample_interval=off usbcore.autosuspend=off intel_idle.max_cstate=off iommu=passthrough \
+                   processor.max_cstate=C1 numa_balancing=0 systemd.cpu_affinity=0x3 rcupdate.rcu_normal_after_boot=yes";
+    let read = "nmi_watchdog=nopanic,0 hugepages=0:2,1:4 hugepages=512 threadirqs schedstats=disable spectre_v2=off nohz=on \
+                kfence.sample_interval=0 usbcore.autosuspend=-1 intel_idle.max_cstate=1 iommu=pt \
+                processor.max_cstate=1 numa_balancing=disable systemd.cpu_affinity=0,1 clocksource=tsc";
+    for (values, expected) in [(refused, InvalidValue), (read, Valid)] {
+        for value in values.split_whitespace() {
+            let report = self::report(&format!("quiet rw {value}"));
+            assert_eq!(verdict(&report, value), expected, "{report}");
+        }
     }
     let joined = self::report("quiet rw mce=ignore_ce,no_cmci");
     assert_eq!(verdict(&joined, "mce=ignore_ce,no_cmci"), InvalidValue);
