@@ -352,6 +352,19 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             draft.judge(setting.bytes.clone(), "env.systemd", LintVerdict::NoEffect, message);
             continue;
         }
+        let value = setting.value;
+        let commented = value.split_once(" #").or_else(|| value.split_once(" ;"));
+        if let Some((value, _)) = commented.filter(|_| is_process) {
+            let message = "A comment has a line of its own: systemd reads it as a part of the value, \
+                           and ignores the line.";
+            let id = settings::remark("unit", &setting.name, value.trim()).id;
+            let (verdict, message) = (LintVerdict::InvalidValue, message.to_owned());
+            let written = &draft.text()[setting.bytes.start..setting.value_bytes.start];
+            let instead = format!("{written}{}", value.trim());
+            let remark = LintRemark { id, verdict, message, instead: None };
+            draft.correct(setting.bytes, remark, Some(instead));
+            continue;
+        }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
         let is_start = matches!(setting.name.as_str(), "ExecStart" | "ExecStartPost");
         let command = Some(setting.value).filter(|_| is_start);

@@ -583,6 +583,16 @@ fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// systemd has comments on lines of their own only.
+#[test]
+fn a_comment_behind_a_value_of_a_unit_is_taken_out() {
+    let text = "[Service]\nCPUSchedulingPolicy=fifo # real time\nCPUSchedulingPriority=80 ; of 99\nDescription=a # b\n";
+    let report = report(text);
+    assert_eq!(report.with_verdict(InvalidValue).count(), 2, "{report}");
+    let corrected = text.replace(" # real time", "").replace(" ; of 99", "");
+    assert_eq!(report.corrected, corrected, "{report}");
+}
+
 /// The kernel refuses an affinity outside of the cpuset.
 #[test]
 fn an_affinity_is_compared_with_the_cpus_of_the_group() {
