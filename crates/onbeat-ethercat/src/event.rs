@@ -40,6 +40,13 @@ impl EventKind {
         words
     }
 
+    /// Returns the number of alarms before an event of this kind that were not reported, of its value
+    /// before: of equal emergencies in a row only some are.
+    #[must_use]
+    pub fn unreported(self, old: u16) -> u64 {
+        if self == Self::Emergency { old.into() } else { 0 }
+    }
+
     /// Returns the kind with this number; `None` for numbers that are not assigned.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {

@@ -86,6 +86,10 @@ impl EventTally {
             let left_out =
                 if alarm { &mut self.left_out.alarms } else { &mut self.left_out.others };
             *left_out.entry(kind).or_insert(0) += 1;
+            let unreported = kind.unreported(old);
+            if unreported > 0 {
+                *self.left_out.alarms.entry(kind).or_insert(0) += unreported;
+            }
             return None;
         }
 

@@ -40,9 +40,9 @@ impl BusEvents {
         for event in &run.events {
             let counts = if event.alarm { &mut all.alarms } else { &mut all.others };
             *counts.entry(event.kind).or_insert(0) += 1;
-            // Of a series of equal ones only some are reported, each with the number before it.
-            if event.kind == EventKind::Emergency && event.old > 0 {
-                *all.alarms.entry(event.kind).or_insert(0) += u64::from(event.old);
+            let unreported = event.kind.unreported(event.old);
+            if unreported > 0 {
+                *all.alarms.entry(event.kind).or_insert(0) += unreported;
             }
         }
 

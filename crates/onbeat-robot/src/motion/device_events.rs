@@ -28,10 +28,8 @@ impl DeviceAlarms {
         if event.kind == EventKind::LeftOpWithOthers {
             self.fell_back += 1;
         }
-        // Those before it that were not reported, also before the end of the error.
-        if event.kind == EventKind::Emergency {
-            self.other += u64::from(event.old);
-        }
+        // Also before the end of the error.
+        self.other += event.kind.unreported(event.old);
         if !event.is_alarm() {
             return;
         }

@@ -109,6 +109,16 @@ fn a_drive_that_was_switched_off_is_named_with_the_time_it_was_gone() {
 }
 
 #[test]
+fn emergencies_before_one_without_a_note_are_counted_as_well() {
+    // `old` of each is the number of those before it that were not reported.
+    let events = (0..MOST_OF_A_KIND + 2).map(|at| event(at, EventKind::Emergency, 0, 0x8611));
+    let run = run(&events.collect::<Vec<_>>(), 0, None);
+    let summary = summary(&run, None);
+    let events = summary.cells[0].events.as_ref().unwrap();
+    assert_eq!((events.alarm_count(), events.left_out), (9 * (MOST_OF_A_KIND + 2), 2 * 9));
+}
+
+#[test]
 fn a_nuisance_does_not_make_the_file_grow_and_hides_no_other_kind() {
     let mut events: Vec<Event> =
         (0..50_000).map(|at| event(at % 2_000, EventKind::FrameLate, NO_DEVICE, 0)).collect();
