@@ -393,6 +393,15 @@ impl Diagnostics {
         (is_mute && answers).then_some((place, index, entry))
     }
 
+    /// Reports the emergencies that are in no event yet.
+    pub(super) fn report_rest(&mut self, events: &mut EventWriter<'_>) {
+        for (place, device) in self.devices.iter_mut().enumerate() {
+            if let Some(values) = device.emergencies.rest() {
+                events.write(EventKind::Emergency, Some(place), values);
+            }
+        }
+    }
+
     /// Returns the number of devices that processed the last answered frame.
     pub(super) fn counted(&self) -> u16 {
         self.counted

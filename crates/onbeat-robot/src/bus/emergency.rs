@@ -33,12 +33,17 @@ impl ReceivedEmergency {
     }
 }
 
+/// Number of different emergencies of a device that are remembered.
+const REMEMBERED: usize = 8;
+
 /// Rate limit of the emergencies of one device: equal ones in a row are a series.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EmergencyRateLimit {
     limit: EventRateLimit,
-    /// Code and error register of the last one.
-    last: Option<(u16, u8)>,
+    /// Of those that are not remembered: two in turn must not use up what another one needs.
+    limit_of_new: EventRateLimit,
+    /// Codes and error registers, the last one first.
+    recent: [Option<(u16, u8)>; REMEMBERED],
     /// Number since the one that was reported last.
     not_reported: u16,
 }
@@ -51,14 +56,29 @@ impl EmergencyRateLimit {
         cycle: u64,
     ) -> Option<EventValues> {
         let ReceivedEmergency { code, register, .. } = emergency;
-        if self.last.replace((code, register)) != Some((code, register)) {
+        let own = Some((code, register));
+        let place = self.recent.iter().position(|other| *other == own);
+        if place != Some(0) {
             self.limit.end_series();
         }
-        if self.limit.record(cycle).is_none() {
+        self.recent[..=place.unwrap_or(REMEMBERED - 1)].rotate_right(1);
+        self.recent[0] = own;
+
+        let is_reported = self.limit.record(cycle).is_some()
+            || (place.is_none() && self.limit_of_new.allow(cycle));
+        if !is_reported {
             self.not_reported = self.not_reported.saturating_add(1);
             return None;
         }
         let before = std::mem::take(&mut self.not_reported);
+        Some(EventValues::from_change(before, register.into()).with_code(code.into()))
+    }
+
+    /// Returns the values of an event for the emergencies after the one that was reported last, if
+    /// there are any.
+    pub(super) fn rest(&mut self) -> Option<EventValues> {
+        let (code, register) = self.recent[0]?;
+        let before = std::mem::take(&mut self.not_reported).checked_sub(1)?;
         Some(EventValues::from_change(before, register.into()).with_code(code.into()))
     }
 }

@@ -238,6 +238,13 @@ impl<W: Wire> Bus<W> {
         Some(ended)
     }
 
+    /// Reports the emergencies that are in no event yet, after the last cycle: of equal ones in a
+    /// row only some have an event of their own.
+    pub fn report_rest(&mut self) {
+        let mut events = self.events.writer(self.counts.cycles, self.wire.now());
+        self.diagnostics.report_rest(&mut events);
+    }
+
     /// Returns the oldest event in the queue.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.take()

@@ -195,6 +195,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
     /// Publishes the events that the last cycle has left for another one, after the loop has ended.
     pub fn publish_rest(&mut self) {
         let Self { bus, outlets, serving, .. } = self;
+        bus.report_rest();
         // A full ring counts what it drops.
         let keep = |event| {
             outlets.bus.push(event);

@@ -353,6 +353,7 @@ impl Cycles<'_> {
     fn publish_rest(&mut self) {
         let Rig { bus, serving, event_sender, cell, .. } = &mut *self.rig;
         let records = self.is_up || cell.is_none();
+        bus.report_rest();
         let keep = |event| record(event_sender, records, event);
         match serving {
             Some(serving) => serving.after_last_cycle(bus, keep),

@@ -139,6 +139,22 @@ fn a_repeated_emergency_is_a_series_and_another_one_is_reported_at_once() {
     let emergencies = world.events.iter().filter(|event| event.kind == EventKind::Emergency);
     let reported: Vec<(u32, u16)> = emergencies.map(|event| (event.code, event.old)).collect();
     assert_eq!(reported, [(0x8611, 0), (0x8611, 998), (0x7305, 100)]);
+
+    // Two in turn use up what their series may report, and a third one is reported all the same.
+    world.events.clear();
+    for code in std::iter::repeat_n([0x8611, 0x7305], 40).flatten().chain([0x2310, 0x8611, 0x8611])
+    {
+        world.inject(Fault::Emergency { device: 1, code }, None, 1.0);
+        world.cycles(10);
+    }
+    world.bus.report_rest();
+    world.cycles(1);
+
+    let emergencies = world.events.iter().filter(|event| event.kind == EventKind::Emergency);
+    let reported: Vec<(u32, u16)> = emergencies.map(|event| (event.code, event.old)).collect();
+    let all: usize = reported.iter().map(|(_, before)| 1 + usize::from(*before)).sum();
+    assert!(all == 83 && reported.len() < 40, "{reported:?}");
+    assert!(reported.iter().any(|(code, _)| *code == 0x2310), "{reported:?}");
 }
 
 /// Another MainDevice on the same interface: after each frame of this bus it sends one of its own
