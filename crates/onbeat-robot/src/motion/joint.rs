@@ -118,6 +118,8 @@ impl JointDrive {
     /// Begins to enable the drive.
     pub(crate) fn begin(&mut self, until_ns: u64) {
         self.power.begin();
+        // Also of a drive that has power already.
+        self.target = self.position;
         self.stage = JointStage::Enabling { until_ns };
     }
 
@@ -149,6 +151,9 @@ impl JointDrive {
                 (self.beyond_ns, self.stage, self.has_started) = (0, JointStage::Enabled, true);
                 None
             }
+            (JointStage::Enabling { .. }, JointState::OperationEnabled) if self.has_drifted() => {
+                Some(DownReason::OtherMode)
+            }
             (JointStage::Enabling { until_ns }, _) if now_ns > until_ns || self.power.gave_up() => {
                 let is_enabled = status.state == JointState::OperationEnabled;
                 Some(if is_enabled { DownReason::OtherMode } else { DownReason::NotEnabled })
@@ -173,6 +178,12 @@ impl JointDrive {
     /// Returns whether the drive follows its target position, as far as it shows that.
     fn is_in_mode(&self) -> bool {
         self.shown_mode.is_none_or(|mode| mode == CSP)
+    }
+
+    /// Returns whether the joint is farther from its target than a following error may be.
+    fn has_drifted(&self) -> bool {
+        let off_rad = self.radians(self.position) - self.radians(self.target);
+        off_rad.abs() > self.setting.following_rad
     }
 
     /// Ends a quick stop when new inputs show it, or after its maximum time.
@@ -208,6 +219,11 @@ impl JointDrive {
             // A drive that brakes by itself must find the last target, not the position it has now:
             // it would brake around a moving point.
             JointStage::Leaving { .. } => self.target,
+            // With power and without its mode: a target that moved with the position would let a
+            // load sink.
+            JointStage::Enabling { .. } if status.state == JointState::OperationEnabled => {
+                self.target
+            }
             // Target = position while there is no power. When it is switched on, the first target
             // is where it stands.
             _ => self.position,

@@ -259,6 +259,32 @@ fn a_drive_that_shows_another_mode_is_not_moved() {
 }
 
 #[test]
+fn a_drive_with_power_and_without_its_mode_does_not_let_its_load_sink() {
+    let shown = "kind = \"drive\"\ninputs = [\"6041\", \"6064\", \"6061\"]\n";
+    let text = THREE.replace("kind = \"drive\"\n", shown);
+    let mut world = World::new(&text, |robot| Trajectory::sine(robot).unwrap());
+    let at = |index| world.plant.layout.devices[1].input_at(index, 0).unwrap();
+    let (mode, position) = (at(0x6061), at(0x6064));
+    let (mut sunk, mut held) = (0, Vec::new());
+    while world.status().joints()[1].reason == DownReason::None && held.len() < 100 {
+        world.plant.exchange(1);
+        world.plant.inputs[mode] = 0;
+        let bytes = &mut world.plant.inputs[position..position + 4];
+        let actual = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        bytes.copy_from_slice(&(actual - sunk).to_le_bytes());
+        world.controller.step(&world.plant.cycle, &world.plant.inputs, &mut world.plant.outputs);
+        if states(&world)[1] == JointState::OperationEnabled {
+            sunk += 100;
+            held.push(targets(&world)[1]);
+        }
+    }
+
+    assert_eq!(world.status().joints()[1].reason, DownReason::OtherMode);
+    assert!(held.windows(2).all(|pair| pair[0] == pair[1]), "{held:?}");
+    assert!((10..40).contains(&held.len()), "after 0.2 rad: {}", held.len());
+}
+
+#[test]
 fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
     let mut world = running(THREE);
     let knee = world.device("knee");
