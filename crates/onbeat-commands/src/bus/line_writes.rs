@@ -289,15 +289,21 @@ pub(crate) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure
     let interface = options.of.interface.as_str();
     on_line(interface, |line| {
         let place = place_on(line, options.of.device)?;
+        let mut is_in_boot = false;
+        let mut booted = Ok(());
         if options.boot {
             let text = format!("Take the device at place {place} to BOOT?");
             ask(&options.consent, &text, "a change of state")?;
-            logged((interface, place, "AL state BOOT"), || boot(line, place, true))?;
+            booted = logged((interface, place, "AL state BOOT"), || {
+                boot(line, place, true)?;
+                is_in_boot = true;
+                Ok(())
+            });
         }
-        let file = line.read_file(place, &options.name, options.password, |_| ());
-        let left = if options.boot { leave_boot(line, interface, place) } else { Ok(()) };
-        let saved = file.map_err(Failure::from).and_then(|file| save(&file, &options.output));
-        transferred(saved, left)?;
+        let file = booted
+            .and_then(|()| Ok(line.read_file(place, &options.name, options.password, |_| ())?));
+        let left = if is_in_boot { leave_boot(line, interface, place) } else { Ok(()) };
+        transferred(file.and_then(|file| save(&file, &options.output)), left)?;
         Ok(ExitVerdict::Pass)
     })
 }
