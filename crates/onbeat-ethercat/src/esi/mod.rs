@@ -46,6 +46,12 @@ pub enum EsiError {
     /// Neither UTF-8 nor UTF-16 nor ISO 8859-1.
     #[error("it is not text in UTF-8, UTF-16 or ISO 8859-1; save it in one of these encodings")]
     Text,
+    /// Declared as text in another encoding.
+    #[error(
+        "it is text in {0}, which is not read; convert it: iconv -f {from} -t UTF-8",
+        from = iconv_name(.0)
+    )]
+    Encoding(String),
     /// No text.
     #[error("it is empty; save it again")]
     Empty,
@@ -392,6 +398,7 @@ fn select<'h, 'd>(
 }
 
 /// Decodes the text of a file: UTF-8, UTF-16, or windows-1252 and ISO 8859-1 as written by older tools.
+/// A file that declares another encoding is refused: its names would be other ones.
 pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         // A tool may have appended a line break of one byte, or cut the file within a character.
@@ -412,7 +419,37 @@ pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
         Ok(text) => Ok(text.to_owned()),
         // Text with zero bytes has two bytes per character.
         Err(_) if bytes.contains(&0) => Err(EsiError::Text),
-        Err(_) => Ok(bytes.iter().map(|&byte| western(byte)).collect()),
+        Err(_) => match declared_encoding(bytes).filter(|name| !is_read(name)) {
+            Some(name) => Err(EsiError::Encoding(name.to_owned())),
+            None => Ok(bytes.iter().map(|&byte| western(byte)).collect()),
+        },
+    }
+}
+
+/// Returns the encoding in the XML declaration.
+fn declared_encoding(bytes: &[u8]) -> Option<&str> {
+    let declaration = bytes.strip_prefix(b"<?xml")?.split(|byte| *byte == b'>').next()?;
+    let (_, value) = std::str::from_utf8(declaration).ok()?.split_once("encoding")?;
+    let value = value.trim_start().strip_prefix('=')?.trim_start();
+    let name = value.strip_prefix(['"', '\''])?.split(['"', '\'']).next()?;
+    name.bytes().all(|byte| byte.is_ascii_graphic()).then_some(name)
+}
+
+/// Returns whether text that is not in UTF-8 may be read as windows-1252 although it declares this
+/// encoding; a tool may have written other bytes than it declares.
+fn is_read(encoding: &str) -> bool {
+    const READ: [&str; 8] =
+        ["utf-8", "utf8", "utf-16", "us-ascii", "iso-8859-1", "latin1", "cp1252", "windows-1252"];
+    READ.iter().any(|read| encoding.eq_ignore_ascii_case(read))
+}
+
+/// Returns the name with which iconv converts text that declares this encoding: what is called
+/// GB2312 or Shift_JIS mostly has the letters of their extensions too.
+fn iconv_name(encoding: &str) -> &str {
+    match encoding.to_ascii_lowercase().as_str() {
+        "gb2312" | "gbk" => "GB18030",
+        "shift_jis" | "shift-jis" | "sjis" => "CP932",
+        _ => encoding,
     }
 }
 

@@ -445,6 +445,16 @@ fn names_in_windows_1252_are_read_without_control_characters() {
     let said = described("device = \"X\"", &bytes).unwrap_err().to_string();
     assert!(said.contains("\"KÜHLER €\""), "{said}");
     assert_eq!(lengths_in_op(&layout), (0, 1));
+
+    // Letters of two bytes: read as windows-1252 they would be other names.
+    for (declared, from) in [("gb2312", "GB18030"), ("Shift_JIS", "CP932"), ("EUC-KR", "EUC-KR")] {
+        let declaration = format!("<?xml version='1.0' encoding='{declared}' standalone='yes'?>");
+        let two_bytes = [declaration.as_bytes(), &bytes].concat();
+        let said = described("", &two_bytes).unwrap_err().to_string();
+        let expected =
+            format!("it is text in {declared}, which is not read; convert it: iconv -f {from} ");
+        assert!(said.contains(&expected), "{said}");
+    }
 }
 
 #[test]
