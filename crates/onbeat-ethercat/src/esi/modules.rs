@@ -71,12 +71,15 @@ fn shifted(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
 }
 
 fn moved(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
+    let own = index.number(0xffff)?;
+    // A gap is one in every slot.
+    if own == 0 {
+        return Ok(0);
+    }
     if index.flag("DependOnSlotGroup") {
         let what = "depends on a slot group, which is not supported; leave the slot empty";
         return Err(index.not_simulated(what.to_owned()));
     }
-    let own = index.number(0xffff)?;
-    let by = if own == 0 { 0 } else { by };
     u16::try_from(own + by).map_err(|_| {
         index.not_simulated(format!(
             "{own:#06x} is beyond 0xffff in its slot, {by:#x} further; correct the increments of the slots"

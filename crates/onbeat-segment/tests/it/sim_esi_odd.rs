@@ -636,6 +636,9 @@ fn modules_fit_by_the_class_of_a_slot_and_replace_pdos_that_are_left_to_them() {
     let by_group = modular().replace("DependOnSlot=", "DependOnSlotGroup=");
     let said = described("slots = [\"csp\"]", by_group.as_bytes()).unwrap_err().to_string();
     assert!(said.contains("<Index> depends on a slot group, which is not supported"), "{said}");
+    let gap =
+        modular().replace("<Index DependOnSlot='1'>#x60ff<", "<Index DependOnSlotGroup='1'>0<");
+    assert_eq!(lengths("slots = [\"csp\", \"csv\"]", &gap), (8, 0));
 
     let left = modular().replace(COE, &own);
     assert_eq!(lengths("slots = [\"csv\"]", &left), (6, 0));
