@@ -55,7 +55,7 @@ pub struct AtLimit {
 ///
 /// For any target, positions stay within the travel, and consecutive ones within the limits of
 /// velocity and acceleration: for the drive each step takes one period, whatever the pause before.
-/// A joint that starts outside its travel can only move inwards.
+/// A joint that starts outside its travel stays there until it is wanted further inwards.
 #[derive(Clone, Debug)]
 pub(crate) struct SetPoint {
     limits: Limits,
@@ -97,8 +97,11 @@ impl SetPoint {
     /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` is the usable
     /// fraction of the velocity limit.
     pub(crate) fn follow(&mut self, wanted: f64, pace: f64, share: f64) {
-        // Whatever the trajectory says: no set-point leaves this file outside the joint's travel.
-        let within = wanted.clamp(self.limits.low, self.limits.high);
+        // Whatever the trajectory says: no set-point leaves the joint's travel, or moves further out
+        // of it. One that is outside is not driven back either: it stands where its encoder, scale
+        // or zero say something else than this file, and nobody asked it to move.
+        let Limits { low, high, .. } = self.limits;
+        let within = wanted.clamp(low.min(self.position), high.max(self.position));
         // A target faster than the velocity limit counts as a jump: the joint follows at its own
         // velocity.
         let pace = if within == wanted && pace.abs() <= self.limits.velocity { pace } else { 0.0 };
@@ -107,7 +110,7 @@ impl SetPoint {
         let closing =
             self.most_velocity(behind.abs(), 0.5 * self.limits.acceleration).copysign(behind);
         self.move_at(pace + closing, share);
-        self.at.position |= within != wanted;
+        self.at.position |= wanted != wanted.clamp(low, high);
     }
 
     /// Moves one period while braking to rest.
@@ -301,6 +304,11 @@ mod tests {
             checked(limits, 1.4, (0..1_000).map(|k| Some((if k < 100 { 9.0 } else { 0.5 }, 1.0))));
         assert!(positions[..100].iter().all(|&position| position <= 1.4));
         assert!((positions[1_000] - 0.5).abs() < 1e-9);
+
+        // It holds where it stands, and is not driven to the end of its travel.
+        let mut set_point = at(limits, -1.4);
+        (0..100).for_each(|_| set_point.follow(-1.4, 0.0, 1.0));
+        assert!((set_point.position() + 1.4).abs() < 1e-12 && set_point.at().position);
     }
 
     #[test]
