@@ -6,6 +6,7 @@ mod range;
 mod robot_table;
 mod urdf;
 
+use std::f64::consts::TAU;
 use std::io;
 
 use serde::Deserialize;
@@ -23,6 +24,8 @@ use super::wave::Wave;
 
 /// Maximum number of joints of a robot: the size of goal records and of the status.
 pub const MOST_JOINTS: usize = 256;
+/// Distance of a travel from 0, in rad, up to which nothing is said about its unit.
+const USUAL_TRAVEL: f64 = 2.0 * TAU;
 
 /// Errors in a robot file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -282,6 +285,26 @@ impl Robot {
             zero_rad: joint.zero_rad,
         };
         self.joints.iter().map(published).collect()
+    }
+
+    /// Returns a sentence about joints whose travel ends several turns from 0, as one in degrees.
+    #[must_use]
+    pub fn far_travel(&self) -> Option<String> {
+        let is_far = |joint: &&JointSetting| {
+            joint.limits.low.abs().max(joint.limits.high.abs()) > USUAL_TRAVEL
+        };
+        let mut far = self.joints.iter().filter(is_far);
+        let JointSetting { name, limits: Limits { low, high, .. }, .. } = far.next()?;
+        let more = match far.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "\"{name}\"{more}: the travel is {low:.2} to {high:.2} rad, {:.0} turns; if these are degrees, write {:.3} to {:.3}",
+            (high - low) / TAU,
+            low.to_radians(),
+            high.to_radians()
+        ))
     }
 
     /// Returns the index of the joint with this name.

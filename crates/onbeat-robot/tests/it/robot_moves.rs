@@ -425,6 +425,18 @@ fn limits_that_no_table_has_are_those_of_the_urdf_file() {
 }
 
 #[test]
+fn a_travel_of_many_turns_is_a_warning() {
+    let warning = |text: &str| {
+        let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();
+        Robot::from_toml(text, &layout, PERIOD_NS).unwrap().far_travel()
+    };
+    assert_eq!(warning(TWO), None);
+    let said = warning(&TWO.replace("low_rad = -1.5", "low_rad = -85")).unwrap();
+    let expected = "\"left knee\" and 1 more: the travel is -85.00 to 2.00 rad, 14 turns; if these are degrees, write -1.484 to 0.035";
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn a_drive_that_nothing_puts_into_its_mode_is_a_warning_for_real_ones() {
     let warning =
         |text: &str| onbeat_ethercat::layout::Layout::from_toml(text).unwrap().without_mode();
