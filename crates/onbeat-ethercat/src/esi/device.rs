@@ -149,6 +149,10 @@ impl EsiDevice {
             let line = device.line();
             notes.push(format!("line {line}: it has mailboxes and no <Mailbox>; CoE is assumed"));
         }
+        let pdos = [
+            pdos(device, "RxPdo", SlotShift::default(), &mut notes)?,
+            pdos(device, "TxPdo", SlotShift::default(), &mut notes)?,
+        ];
         let mut info = Self {
             line: device.line(),
             vendor,
@@ -161,14 +165,11 @@ impl EsiDevice {
             sync_managers,
             sync_manager_lines,
             fmmus: Vec::new(),
-            pdos: [
-                pdos(device, "RxPdo", SlotShift::default(), &mut notes)?,
-                pdos(device, "TxPdo", SlotShift::default(), &mut notes)?,
-            ],
+            clock: clock(device, &pdos)?,
+            pdos,
             coe: coe(device, has_mailbox),
             has_files: device.at(&["Mailbox", "FoE"]).is_some(),
             has_clock: device.first("Dc").is_some(),
-            clock: clock(device)?,
             objects: objects(device, SlotShift::default(), &mut notes)?,
             configuration: eeprom.configuration,
             bootstrap: eeprom.bootstrap,
@@ -604,8 +605,19 @@ fn coe(device: Element<'_>, has_mailbox: bool) -> u8 {
     flags.iter().filter(|(name, _)| coe.flag(name)).fold(details::SDO, |all, (_, bit)| all | bit)
 }
 
-fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
+/// Returns the operation modes of the clock of a device with these PDOs.
+fn clock(device: Element<'_>, pdos: &[Vec<Pdo>; 2]) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
+    // One that the file assigns to the same SyncManager in every mode is no change.
+    let is_default = |channel: Element<'_>, pdo: &Element<'_>| {
+        let value = super::element::number;
+        let (index, channel) = (value(pdo.text()), channel.attribute("No").and_then(value));
+        let is_it = |one: &Pdo| {
+            Some(i64::from(one.index)) == index && one.sync_manager.map(i64::from) == channel
+        };
+        let is_once = pdo.attribute("OSFac").is_none_or(|factor| value(factor) == Some(1));
+        is_once && channel.is_some() && pdos.iter().flatten().any(is_it)
+    };
     let listed = device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode"));
     for mode in listed.take(MOST_CLOCK_MODES) {
         let number = |name| mode.number_at(name, u32::MAX);
@@ -629,7 +641,10 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
                     shift_ns: shift("ShiftTimeSync1"),
                 },
             },
-            pdo_line: mode.all("Sm").find_map(|channel| channel.first("Pdo")).map(Element::line),
+            pdo_line: mode
+                .all("Sm")
+                .find_map(|channel| channel.all("Pdo").find(|pdo| !is_default(channel, pdo)))
+                .map(Element::line),
         });
     }
 

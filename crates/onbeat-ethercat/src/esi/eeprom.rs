@@ -32,7 +32,8 @@ pub struct DcMode {
     pub description: String,
     /// Its pulses, of which its activation may have none: see [`DcMode::sync0`].
     pub pulses: Sync0,
-    /// Line of the first PDO that the mode assigns, as those with oversampling do.
+    /// Line of the first PDO that the mode assigns otherwise than by default, as those with
+    /// oversampling do.
     pub pdo_line: Option<u32>,
 }
 

@@ -18,7 +18,7 @@ const ESI: &str = r##"<EtherCATInfo><Vendor><Id>#xf1c71005</Id></Vendor><Descrip
 <OpMode><Name>FreeRun</Name><AssignActivate>#x0</AssignActivate></OpMode>
 <OpMode><Name>DC</Name><AssignActivate>#x300</AssignActivate><CycleTimeSync0 Factor="1">0</CycleTimeSync0><ShiftTimeSync0>30000</ShiftTimeSync0></OpMode>
 <OpMode><Name>DC fast</Name><AssignActivate>#x700</AssignActivate><CycleTimeSync0 Factor="-4">0</CycleTimeSync0><ShiftTimeSync0>-20000</ShiftTimeSync0>
-<CycleTimeSync1 Factor="4">0</CycleTimeSync1><ShiftTimeSync1>10000</ShiftTimeSync1></OpMode>
+<CycleTimeSync1 Factor="4">0</CycleTimeSync1><ShiftTimeSync1>10000</ShiftTimeSync1><Sm No="1"><Pdo>#x1a00</Pdo></Sm></OpMode>
 <OpMode><Name>DC oversampling</Name><AssignActivate>#x730</AssignActivate><CycleTimeSync0 Factor="-4"/><ShiftTimeSync0>0</ShiftTimeSync0>
 <CycleTimeSync1 Factor="-1">0</CycleTimeSync1><Sm No="1"><Pdo OSFac="4">#x1a00</Pdo></Sm></OpMode>
 <OpMode><Name>DC fixed</Name><AssignActivate>#x330</AssignActivate><CycleTimeSync0>500000</CycleTimeSync0></OpMode>
