@@ -129,7 +129,7 @@ pub enum EsiError {
     },
     /// Several devices match.
     #[error(
-        "{wanted} matches several devices; add device, product or revision to select one: {there}"
+        "{wanted} matches several devices; add device (a type or name), product or revision to select one: {there}"
     )]
     Several {
         /// The requested device.
@@ -215,8 +215,14 @@ impl<'d> DeviceHeader<'d> {
         read().map_err(named).transpose()
     }
 
-    fn describe(&self) -> String {
-        format!("\"{}\" (product {:#x}, revision {:#x})", self.kind, self.product, self.revision)
+    /// Describes the device, with name and line if it is one of several that are alike otherwise.
+    fn describe(&self, is_alike: bool) -> String {
+        let Self { element, kind, product, revision, .. } = self;
+        let words = format!("\"{kind}\" (product {product:#x}, revision {revision:#x})");
+        if !is_alike {
+            return words;
+        }
+        format!("{words} \"{}\" in line {}", element.localized("Name"), element.line())
     }
 
     fn device(&self, slots: &[String]) -> Result<EsiDevice, EsiError> {
@@ -372,8 +378,9 @@ fn select<'h, 'd>(
     heads: &'h [DeviceHeader<'d>],
     selector: &DeviceSelector,
 ) -> Result<&'h DeviceHeader<'d>, EsiError> {
-    let describe = |heads: &[&DeviceHeader<'_>]| {
-        let mut words: Vec<String> = heads.iter().take(8).map(|head| head.describe()).collect();
+    let describe = |heads: &[&DeviceHeader<'_>], are_alike: bool| {
+        let mut words: Vec<String> =
+            heads.iter().take(8).map(|head| head.describe(are_alike)).collect();
         if heads.len() > 8 {
             words.push(format!("and {} more", heads.len() - 8));
         }
@@ -384,7 +391,10 @@ fn select<'h, 'd>(
         heads.iter().filter(|head| selector.matches(head)).collect();
     let Some(newest) = matching.iter().max_by_key(|head| head.revision) else {
         let all: Vec<&DeviceHeader<'_>> = heads.iter().collect();
-        return Err(EsiError::Unknown { wanted: selector.describe(), there: describe(&all) });
+        return Err(EsiError::Unknown {
+            wanted: selector.describe(),
+            there: describe(&all, false),
+        });
     };
     let same =
         |head: &&DeviceHeader<'_>| (head.product, head.kind) == (newest.product, newest.kind);
@@ -394,7 +404,7 @@ fn select<'h, 'd>(
         return Ok(newest);
     }
 
-    Err(EsiError::Several { wanted: selector.describe(), there: describe(&matching) })
+    Err(EsiError::Several { wanted: selector.describe(), there: describe(&matching, twice) })
 }
 
 /// Decodes the text of a file: UTF-8, UTF-16, or windows-1252 and ISO 8859-1 as written by older tools.

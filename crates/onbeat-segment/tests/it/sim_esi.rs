@@ -393,9 +393,17 @@ fn a_selector_that_matches_no_device_or_several_lists_the_devices() {
     let several = why("esi = \"t.xml\"");
 
     assert!(
-        several.contains("the file matches several devices; add device, product or revision"),
+        several.contains("the file matches several devices; add device (a type or name), product"),
         "{several}"
     );
+    let second = TERMINALS.replace("\"#x2\">gauge", "\"#x1\">gauge");
+    assert_ne!(second, TERMINALS);
+    let text =
+        "[types.t]\nesi = \"t.xml\"\ndevice = \"gauge\"\n[[devices]]\ntype = \"t\"\nname = \"a\"\n";
+    let alike = Description::from_toml_with(text, |_| Ok(second.clone().into_bytes()))
+        .unwrap_err()
+        .to_string();
+    assert!(alike.matches("\" in line ").count() == 2, "{alike}");
     let twice = why("esi = \"t.xml\"\nports = 3");
     assert!(twice.contains("comes from an ESI file, which defines its ports"), "{twice}");
     let text = "[types.t]\nesi = \"t.xml\"\n[[devices]]\ntype = \"t\"\nname = \"a\"\n";
