@@ -55,6 +55,12 @@ pub enum EsiError {
     /// No text.
     #[error("it is empty; save it again")]
     Empty,
+    /// A compressed file, as vendors offer it for download.
+    #[error("it is an archive; unpack it, and use the .xml file in it")]
+    Archive,
+    /// The description of a CANopen device.
+    #[error("it is an EDS file, of CANopen (CiA 306); ask the vendor for the ESI file (.xml)")]
+    CanOpen,
     /// Too many elements.
     #[error(
         "it has more than {MOST_NODES} elements and texts; copy the devices that you use to a file of their own"
@@ -366,12 +372,17 @@ pub(crate) fn with_root<T, E: From<EsiError>>(
     let document =
         roxmltree::Document::parse_with_options(text, options).map_err(|error| match error {
             roxmltree::Error::NoRootNode if text.trim().is_empty() => EsiError::Empty,
+            _ if is_eds(text) => EsiError::CanOpen,
             roxmltree::Error::NodesLimitReached => EsiError::Large,
             roxmltree::Error::DtdDetected => EsiError::DocumentType,
             error => EsiError::Xml(error.to_string()),
         })?;
     let lines = LineEnds::of(text);
     then(Element::new(document.root_element(), &lines))
+}
+
+fn is_eds(text: &str) -> bool {
+    text.lines().take(50).any(|line| line.trim().eq_ignore_ascii_case("[FileInfo]"))
 }
 
 fn select<'h, 'd>(
@@ -418,6 +429,11 @@ pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
     match bytes {
         [0xff, 0xfe, rest @ ..] => return wide(rest, u16::from_le_bytes),
         [0xfe, 0xff, rest @ ..] => return wide(rest, u16::from_be_bytes),
+        // ZIP, gzip, 7z, RAR.
+        [b'P', b'K', 3, 4, ..] | [0x1f, 0x8b, ..] | [b'7', b'z', 0xbc, 0xaf, ..] => {
+            return Err(EsiError::Archive);
+        }
+        [b'R', b'a', b'r', b'!', 0x1a, ..] => return Err(EsiError::Archive),
         // Without a byte order mark, the first character is `<`.
         [b'<', 0, ..] => return wide(bytes, u16::from_le_bytes),
         [0, b'<', ..] => return wide(bytes, u16::from_be_bytes),

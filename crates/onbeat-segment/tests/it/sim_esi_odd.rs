@@ -425,6 +425,8 @@ fn what_is_not_a_file_of_devices_is_named() {
         (&b""[..], "it is empty"),
         (&b"\xef\xbb\xbf\r\n"[..], "it is empty"),
         (&page[..], "as a web page"),
+        (&b"PK\x03\x04\x14\0\0\0"[..], "it is an archive"),
+        (&b"[FileInfo]\r\nFileName=drive.eds\r\n"[..], "it is an EDS file"),
     ];
     for (bytes, part) in cases {
         let said = described("", bytes).unwrap_err().to_string();
