@@ -233,7 +233,7 @@ impl Description {
             more => return Err(DescriptionError::TooManyDevices(more)),
         }
 
-        let mut files: BTreeMap<&String, Vec<u8>> = BTreeMap::new();
+        let mut files: BTreeMap<&String, (Vec<u8>, Vec<Vec<u8>>)> = BTreeMap::new();
         for (name, kind) in &description.types {
             let Some(file) = &kind.esi else {
                 kind.check_without_esi(name)?;
@@ -245,7 +245,12 @@ impl Description {
                     file: file.clone(),
                     why: error.to_string(),
                 })?;
-                files.insert(file, bytes);
+                let beside = |name: &String| {
+                    let path = Path::new(file).with_file_name(name);
+                    esi(&path.to_string_lossy()).ok()
+                };
+                let others = esi::references(&bytes).iter().filter_map(beside).collect();
+                files.insert(file, (bytes, others));
             }
 
             let choice = DeviceSelector {
@@ -254,8 +259,9 @@ impl Description {
                 revision: kind.revision,
                 slots: kind.slots.clone(),
             };
-            let bytes = files.get(file).map(Vec::as_slice).unwrap_or_default();
-            let found = esi::devices(bytes, &[choice]).map_err(|why| kind.esi_error(why))?;
+            let Some((bytes, others)) = files.get(file) else { continue };
+            let found = esi::devices_with(bytes, others, &[choice]);
+            let found = found.map_err(|why| kind.esi_error(why))?;
             description.esi_devices.extend(found.into_iter().map(|device| (name.clone(), device)));
         }
 

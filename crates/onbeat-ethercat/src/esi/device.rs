@@ -132,11 +132,12 @@ impl PdoEntry {
 }
 
 impl EsiDevice {
-    /// Reads a device. `modules` are those of the file, `fill` the words for its slots.
+    /// Reads a device. `modules` are those of the file and of others that it refers to, `fill` the
+    /// words for its slots.
     pub(super) fn read(
         device: Element<'_>,
         vendor: u32,
-        modules: Option<Element<'_>>,
+        modules: &[Element<'_>],
         fill: &[String],
     ) -> Result<Self, EsiError> {
         let kind = device.needs("Type")?;

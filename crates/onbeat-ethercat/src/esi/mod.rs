@@ -39,6 +39,8 @@ pub use objects::{EsiObject, EsiValue};
 /// Most elements, texts and line breaks between them: a file of 64 MiB with an indented dictionary
 /// for each device has 6,000,000.
 const MOST_NODES: u32 = 8_000_000;
+/// Most files that one may refer to.
+const MOST_REFERENCES: usize = 64;
 
 /// Why an ESI file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -185,8 +187,8 @@ impl DeviceSelector {
 /// Identification of a device in a file.
 struct DeviceHeader<'d> {
     element: Element<'d>,
-    /// Modules of the file.
-    modules: Option<Element<'d>>,
+    /// Modules of the file, and of those that it refers to.
+    modules: Vec<Element<'d>>,
     vendor: u32,
     kind: &'d str,
     product: u32,
@@ -199,7 +201,7 @@ impl<'d> DeviceHeader<'d> {
     fn read(
         element: Element<'d>,
         vendor: u32,
-        modules: Option<Element<'d>>,
+        modules: &[Element<'d>],
     ) -> Option<Result<Self, EsiError>> {
         let kind = element.first("Type")?;
         let read = || {
@@ -210,7 +212,7 @@ impl<'d> DeviceHeader<'d> {
             let revision = kind.numbered("RevisionNo", u32::MAX)?.unwrap_or(0);
             Ok(product.map(|product| Self {
                 element,
-                modules,
+                modules: modules.to_vec(),
                 vendor,
                 kind: kind.text(),
                 product,
@@ -232,7 +234,7 @@ impl<'d> DeviceHeader<'d> {
     }
 
     fn device(&self, slots: &[String]) -> Result<EsiDevice, EsiError> {
-        EsiDevice::read(self.element, self.vendor, self.modules, slots)
+        EsiDevice::read(self.element, self.vendor, &self.modules, slots)
             .map_err(|why| EsiError::in_device(self.kind, why))
     }
 }
@@ -251,7 +253,8 @@ struct EsiFile<'d> {
 }
 
 impl<'d> EsiFile<'d> {
-    fn read(root: Element<'d>) -> Result<Self, EsiError> {
+    /// Reads the headers of a file; `others` are the modules of the files that it refers to.
+    fn read(root: Element<'d>, others: &[Element<'d>]) -> Result<Self, EsiError> {
         let roots: Vec<Element<'d>> = match root.name() {
             "EtherCATInfo" => vec![root],
             "EtherCATInfoList" => root.all("EtherCATInfo").collect(),
@@ -263,10 +266,11 @@ impl<'d> EsiFile<'d> {
         for root in roots {
             reference = reference.or(root.first("InfoReference"));
             let vendor = root.needs("Vendor")?.needs("Id")?.number(u32::MAX)?;
-            let modules = root.at(&["Descriptions", "Modules"]);
+            let own = modules_in(root);
+            let modules: Vec<Element<'d>> = own.into_iter().chain(others.iter().copied()).collect();
             let listed = root.at(&["Descriptions", "Devices"]);
             for device in listed.into_iter().flat_map(|listed| listed.all("Device")) {
-                match DeviceHeader::read(device, vendor, modules) {
+                match DeviceHeader::read(device, vendor, &modules) {
                     Some(Ok(head)) => file.heads.push(head),
                     Some(Err(why)) => file.errors.push(why),
                     None => {}
@@ -309,12 +313,29 @@ pub struct ListedDevice {
     pub device: Result<EsiDevice, EsiError>,
 }
 
-/// Reads all devices of an ESI file in all revisions, for a list.
+/// Returns the names of the files that an ESI file refers to (InfoReference), without folders. They
+/// may have the modules of its devices.
+#[must_use]
+pub fn references(bytes: &[u8]) -> Vec<String> {
+    let Some(text) = decoded(bytes).ok().filter(|text| text.contains("InfoReference")) else {
+        return Vec::new();
+    };
+    let names = |root: Element<'_>| {
+        let listed = root.all("InfoReference").take(MOST_REFERENCES);
+        let names = listed.filter_map(|one| one.text().rsplit(['/', '\\']).next());
+        let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
+        Ok::<Vec<String>, EsiError>(names.collect())
+    };
+    with_root(&text, names).unwrap_or_default()
+}
+
+/// Reads all devices of an ESI file in all revisions, for a list. `others` are the files that it
+/// refers to, as far as they are there.
 ///
 /// # Errors
 /// [`EsiError`] when the file is not an ESI file.
-pub fn list(bytes: &[u8]) -> Result<Vec<ListedDevice>, EsiError> {
-    with_file(bytes, |file| {
+pub fn list(bytes: &[u8], others: &[Vec<u8>]) -> Result<Vec<ListedDevice>, EsiError> {
+    with_file(bytes, others, |file| {
         let unreadable = file.errors.iter().map(|why| ListedDevice {
             order: String::new(),
             product: 0,
@@ -342,7 +363,20 @@ pub fn list(bytes: &[u8]) -> Result<Vec<ListedDevice>, EsiError> {
 /// # Errors
 /// [`EsiError`] with what is wrong or missing in the file, or in a device that is used.
 pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevice>, EsiError> {
-    with_file(bytes, |file| {
+    devices_with(bytes, &[], selectors)
+}
+
+/// Reads devices as [`devices`] does, with the modules of the files that theirs refers to
+/// ([`references`]), as far as they are there.
+///
+/// # Errors
+/// As [`devices`].
+pub fn devices_with(
+    bytes: &[u8],
+    others: &[Vec<u8>],
+    selectors: &[DeviceSelector],
+) -> Result<Vec<EsiDevice>, EsiError> {
+    with_file(bytes, others, |file| {
         if selectors.is_empty() {
             return file.newest().into_iter().map(|head| head.device(&[])).collect();
         }
@@ -354,9 +388,21 @@ pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevi
 
 fn with_file<T>(
     bytes: &[u8],
+    others: &[Vec<u8>],
     then: impl FnOnce(&EsiFile<'_>) -> Result<T, EsiError>,
 ) -> Result<T, EsiError> {
-    with_root(&decoded(bytes)?, |root| then(&EsiFile::read(root)?))
+    let texts: Vec<String> = others.iter().filter_map(|bytes| decoded(bytes).ok()).collect();
+    let read = texts.iter().filter_map(|text| Some((parsed(text).ok()?, LineEnds::of(text))));
+    let documents: Vec<(roxmltree::Document<'_>, LineEnds)> = read.collect();
+    let modules = documents
+        .iter()
+        .filter_map(|(document, lines)| modules_in(Element::new(document.root_element(), lines)));
+    let modules: Vec<Element<'_>> = modules.collect();
+    with_root(&decoded(bytes)?, |root| then(&EsiFile::read(root, &modules)?))
+}
+
+fn modules_in(root: Element<'_>) -> Option<Element<'_>> {
+    root.at(&["Descriptions", "Modules"])
 }
 
 /// Parses XML and passes its root element on.
@@ -364,21 +410,24 @@ pub(crate) fn with_root<T, E: From<EsiError>>(
     text: &str,
     then: impl FnOnce(Element<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
+    let document = parsed(text)?;
+    let lines = LineEnds::of(text);
+    then(Element::new(document.root_element(), &lines))
+}
+
+fn parsed(text: &str) -> Result<roxmltree::Document<'_>, EsiError> {
     let options = roxmltree::ParsingOptions {
         allow_dtd: false,
         nodes_limit: MOST_NODES,
         ..Default::default()
     };
-    let document =
-        roxmltree::Document::parse_with_options(text, options).map_err(|error| match error {
-            roxmltree::Error::NoRootNode if text.trim().is_empty() => EsiError::Empty,
-            _ if is_eds(text) => EsiError::CanOpen,
-            roxmltree::Error::NodesLimitReached => EsiError::Large,
-            roxmltree::Error::DtdDetected => EsiError::DocumentType,
-            error => EsiError::Xml(error.to_string()),
-        })?;
-    let lines = LineEnds::of(text);
-    then(Element::new(document.root_element(), &lines))
+    roxmltree::Document::parse_with_options(text, options).map_err(|error| match error {
+        roxmltree::Error::NoRootNode if text.trim().is_empty() => EsiError::Empty,
+        _ if is_eds(text) => EsiError::CanOpen,
+        roxmltree::Error::NodesLimitReached => EsiError::Large,
+        roxmltree::Error::DtdDetected => EsiError::DocumentType,
+        error => EsiError::Xml(error.to_string()),
+    })
 }
 
 fn is_eds(text: &str) -> bool {

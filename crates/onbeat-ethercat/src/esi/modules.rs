@@ -96,14 +96,13 @@ struct Module<'d> {
 }
 
 impl<'d> Module<'d> {
-    fn all(modules: Option<Element<'d>>) -> Vec<Self> {
-        let listed = modules.into_iter().flat_map(|modules| modules.all("Module"));
-        let read = |element: Element<'d>| {
+    /// Reads the modules that an element lists.
+    fn all(modules: Element<'d>) -> impl Iterator<Item = Self> {
+        modules.all("Module").filter_map(|element| {
             let kind = element.first("Type")?;
             let ident = kind.numbered("ModuleIdent", u32::MAX).ok()??;
             Some(Self { element, kind: kind.text(), ident })
-        };
-        listed.filter_map(read).collect()
+        })
     }
 
     fn is_called(&self, word: &str) -> bool {
@@ -169,7 +168,7 @@ impl EsiDevice {
     pub(super) fn fill_slots(
         &mut self,
         device: Element<'_>,
-        modules: Option<Element<'_>>,
+        modules: &[Element<'_>],
         fill: &[String],
     ) -> Result<(), EsiError> {
         let Some(listed) = device.first("Slots") else {
@@ -181,8 +180,8 @@ impl EsiDevice {
             };
         };
 
-        let own = device.first("Modules").map_or_else(Vec::new, |own| Module::all(Some(own)));
-        let modules: Vec<Module<'_>> = own.into_iter().chain(Module::all(modules)).collect();
+        let listing = device.first("Modules").into_iter().chain(modules.iter().copied());
+        let modules: Vec<Module<'_>> = listing.flat_map(Module::all).collect();
         let slots = slots(listed)?;
         self.loads_modules = listed.flag("DownloadModuleIdentList")
             || device
@@ -224,7 +223,7 @@ impl EsiDevice {
         }
         if !slots.is_empty() && self.slots.iter().all(|slot| slot.modules.is_empty()) {
             self.notes.push(format!(
-                "line {}: the file has no module for its slots; modules of other files (InfoReference) are not read: copy their <Module> elements into its <Modules>",
+                "line {}: no module for its slots was found; save the files that it refers to (InfoReference) beside it, and fill `slots` in a device file",
                 listed.line()
             ));
         }

@@ -593,9 +593,18 @@ fn empty_slots_are_a_warning_and_filled_ones_shift_their_pdos_and_objects() {
     let elsewhere = modular().replace("Modules>", "Groups>");
     let warnings = described("", elsewhere.as_bytes()).unwrap().warnings();
     assert!(
-        warnings[0].contains("modules of other files (InfoReference) are not read"),
+        warnings[0].contains("save the files that it refers to (InfoReference) beside it"),
         "{warnings:?}"
     );
+    let refers = "<EtherCATInfo><InfoReference>Modules\\axes.xml</InfoReference>";
+    let elsewhere = elsewhere.replacen("<EtherCATInfo>", refers, 1);
+    let text = "[types.t]\nesi = \"vendor/a.xml\"\nslots = [\"csp\", \"csv\"]\n[[devices]]\ntype = \"t\"\nname = \"one\"\n";
+    let beside = Description::from_toml_with(text, |name| match name {
+        "vendor/a.xml" => Ok(elsewhere.clone().into_bytes()),
+        "vendor/axes.xml" => Ok(modular().into_bytes()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    });
+    assert_eq!(lengths_in_op(&beside.unwrap()), (8, 0));
     let many = described("slots = [\"csp\", \"csp\", \"csp\"]", modular().as_bytes())
         .unwrap_err()
         .to_string();

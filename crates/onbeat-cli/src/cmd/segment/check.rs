@@ -31,10 +31,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
         let checked = if file.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml")) {
             say_device_file(file).map(|count| (count, 0))
         } else {
-            let read = foreign::read(file, foreign::MOST_BYTES_BY_HAND);
-            let read = read.map_err(|why| why.to_string());
-            let listed = read.and_then(|bytes| esi::list(&bytes).map_err(|why| why.to_string()));
-            listed.map(|listed| (listed.len(), say_devices(&listed)))
+            listed_in(file).map(|listed| (listed.len(), say_devices(&listed)))
         };
         match checked {
             Ok((count, wrong)) => {
@@ -57,6 +54,15 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
         ),
     );
     Ok(if refused == 0 { ExitVerdict::Pass } else { ExitVerdict::Fail })
+}
+
+/// Reads the devices of an ESI file, with the modules of the files beside it that it refers to.
+fn listed_in(file: &Path) -> Result<Vec<ListedDevice>, String> {
+    let read = |path: &Path| foreign::read(path, foreign::MOST_BYTES_BY_HAND);
+    let bytes = read(file).map_err(|why| why.to_string())?;
+    let beside = |name: &String| read(&file.with_file_name(name)).ok();
+    let others: Vec<Vec<u8>> = esi::references(&bytes).iter().filter_map(beside).collect();
+    esi::list(&bytes, &others).map_err(|why| why.to_string())
 }
 
 /// Returns the ESI files that a path names: itself, or those in a folder.
