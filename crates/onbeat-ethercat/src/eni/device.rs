@@ -201,6 +201,7 @@ impl NetworkDevice {
             account.add(slave, what);
         }
         device.read_mailbox(slave, account)?;
+        device.read_identification(info, account);
         device.read_group(slave, account)?;
         device.assign(slave, account);
         device.complete(config, slave, account)?;
@@ -276,23 +277,49 @@ impl NetworkDevice {
             // A read is compared with its validation; some tools have the value as its data.
             let compared = command.first("Validate").and_then(|value| value.first("Data"));
             let data = compared.or(command.first("Data")).map_or(Ok(Vec::new()), Element::bytes)?;
-            match data[..] {
-                [low, high] if address == ALIAS => self.alias = u16::from_le_bytes([low, high]),
-                [low, high] if address == u32::from(AL_STATUS_CODE) => {
-                    self.device_id = u16::from_le_bytes([low, high]);
-                }
-                // The request of the ID, which onbeat makes by itself.
-                _ if address == u32::from(AL_CONTROL) => {}
-                _ => {
-                    let what = format!(
-                        "{}: its group is identified by register {address:#06x}; onbeat does so by the station alias (0x0012) or the device ID (0x0134): set an alias with `onbeat bus alias`",
-                        self.name
-                    );
-                    account.add(command, what);
-                }
-            }
+            let value = match data[..] {
+                [low, high] => Some(u16::from_le_bytes([low, high])),
+                _ => None,
+            };
+            self.identify((address, value), command, account);
         }
         Ok(())
+    }
+
+    /// Reads the alias or device ID that the file wants of a device on its own.
+    fn read_identification(&mut self, info: Element<'_>, account: &mut Account) {
+        let Some(own) = info.first("Identification") else { return };
+        let text = own.attribute("Value").unwrap_or_else(|| own.text());
+        let value = crate::esi::element::number(text);
+        if text.is_empty() || value == Some(0) {
+            return;
+        }
+        let register = own.first("Ado").or_else(|| info.first("IdentificationAdo"));
+        let address = register.and_then(|register| register.number(0xffff).ok()).unwrap_or(0);
+        let value = value.and_then(|value| u16::try_from(value).ok());
+        self.identify((address, value), own, account);
+    }
+
+    /// Records the value of a register that identifies the device.
+    fn identify(
+        &mut self,
+        (address, value): (u32, Option<u16>),
+        at: Element<'_>,
+        account: &mut Account,
+    ) {
+        match value {
+            Some(value) if address == ALIAS => self.alias = value,
+            Some(value) if address == u32::from(AL_STATUS_CODE) => self.device_id = value,
+            // The request of the ID, which onbeat makes by itself.
+            _ if address == u32::from(AL_CONTROL) => {}
+            _ => {
+                let what = format!(
+                    "{}: it is identified by register {address:#06x}; onbeat does so by the station alias (0x0012) or the device ID (0x0134): set an alias with `onbeat bus alias`",
+                    self.name
+                );
+                account.add(at, what);
+            }
+        }
     }
 
     /// Brings the assignment of the SyncManagers and of the PDOs together.

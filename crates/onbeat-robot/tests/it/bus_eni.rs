@@ -373,6 +373,25 @@ fn simulated_devices_have_the_objects_that_start_up_commands_write() {
 }
 
 #[test]
+fn a_device_that_the_file_identifies_by_a_switch_or_an_alias_is_identified_so() {
+    let text = line(&[Kind::Coupler, Kind::Drive]).text();
+    let at = text.rfind("</Info>").unwrap();
+    let files = |identification: &str| {
+        let text = format!("{}{identification}{}", &text[..at], &text[at..]);
+        let (network, files, _) = described(text.as_bytes());
+        (files.devices, format!("{:?}", network.left_out))
+    };
+    let (devices, _) = files("<Identification Value=\"#x7\"><Ado>308</Ado></Identification>");
+    assert!(devices.contains("device_id = 7\n"), "{devices}");
+    let (devices, _) = files("<Identification Value=\"9\"><Ado>18</Ado></Identification>");
+    assert!(devices.contains("alias = 9\n"), "{devices}");
+    let (devices, left) = files("<Identification Value=\"9\"><Ado>4096</Ado></Identification>");
+    assert!(!devices.contains("alias") && left.contains("identified by register 0x1000"), "{left}");
+    let (devices, left) = files("<Identification Value=\"0\"><Ado>308</Ado></Identification>");
+    assert!(!devices.contains("device_id") && left == "[]", "{left}");
+}
+
+#[test]
 fn a_hot_connect_group_is_an_optional_group_with_all_its_devices() {
     let mut file = line(&[Kind::Coupler]);
     file.add(Kind::Drive, Some((0, 'B')));
