@@ -251,11 +251,17 @@ pub(super) fn apply(
         }
     }
 
+    // Of all PDOs: one that is not assigned yet may be by the values that follow.
+    let mut remapped: Vec<(usize, Pdo)> = Vec::new();
     for (index, entries) in objects.iter().filter(|(index, _)| channel_of(**index).is_none()) {
-        remap(&refusal, esi, &mut assignment, *index, entries)?;
+        remapped.extend(remap(&refusal, esi, *index, entries)?);
+    }
+    for pdo in assignment.0.iter_mut().flatten().flat_map(|(_, pdos)| pdos) {
+        if let Some((_, new)) = remapped.iter().find(|(_, new)| new.index == pdo.index) {
+            pdo.entries.clone_from(&new.entries);
+        }
     }
 
-    let mapped = assignment.clone();
     for (index, entries) in &objects {
         let Some(number) = channel_of(*index) else { continue };
         for pdos in &mut assignment.0 {
@@ -263,7 +269,7 @@ pub(super) fn apply(
         }
         for entry in 1..=entries.get(&0).copied().unwrap_or(0).min(254) as u8 {
             let pdo = entries.get(&entry).copied().unwrap_or(0) as u16;
-            let Some((direction, pdo)) = find(esi, &mapped, pdo) else {
+            let Some((direction, pdo)) = find(esi, &remapped, pdo) else {
                 return refusal.because(format!(
                     "a start-up value assigns PDO {pdo:#06x} in {index:#06x}:{entry}, which the ESI file does not have"
                 ));
@@ -274,13 +280,15 @@ pub(super) fn apply(
     Ok(assignment)
 }
 
-/// Finds a PDO as it is mapped now.
-fn find(esi: &EsiDevice, mapped: &Assignment, index: u16) -> Option<(usize, Pdo)> {
-    (0..2).find_map(|direction| {
-        let current = mapped.0[direction].iter().flat_map(|(_, pdos)| pdos);
-        let mut all = current.chain(&esi.pdos[direction]);
-        all.find(|pdo| pdo.index == index).map(|pdo| (direction, pdo.clone()))
-    })
+/// Finds a PDO and its direction, among those that have another mapping now and those of the file.
+fn find(esi: &EsiDevice, remapped: &[(usize, Pdo)], index: u16) -> Option<(usize, Pdo)> {
+    let of_file = || {
+        (0..2).find_map(|direction| {
+            let pdo = esi.pdos[direction].iter().find(|pdo| pdo.index == index)?;
+            Some((direction, pdo.clone()))
+        })
+    };
+    remapped.iter().find(|(_, pdo)| pdo.index == index).cloned().or_else(of_file)
 }
 
 /// Returns the entries of an assignment or a PDO before start-up values.
@@ -290,7 +298,7 @@ fn present(assignment: &Assignment, esi: &EsiDevice, index: u16) -> BTreeMap<u8,
             let of = assignment.0.iter().flatten().filter(|(other, _)| *other == number);
             of.flat_map(|(_, pdos)| pdos).map(|pdo| u32::from(pdo.index)).collect()
         }
-        None => find(esi, assignment, index)
+        None => find(esi, &[], index)
             .map_or_else(Vec::new, |(_, pdo)| pdo.entries.iter().map(PdoEntry::mapping).collect()),
     };
     let entries = (1..=254).zip(numbers.iter().copied());
@@ -314,14 +322,13 @@ fn written(value: &ObjectValue, width: usize) -> Vec<(u8, u32)> {
     first.into_iter().chain(others).collect()
 }
 
-/// Replaces the entries of a PDO.
+/// Returns a PDO with other entries, and its direction; `None` if the file does not have it.
 fn remap(
     refusal: &Refusal<'_>,
     esi: &EsiDevice,
-    assignment: &mut Assignment,
     index: u16,
     entries: &BTreeMap<u8, u32>,
-) -> Result<(), DescriptionError> {
+) -> Result<Option<(usize, Pdo)>, DescriptionError> {
     let count = entries.get(&0).copied().unwrap_or(0).min(254) as u8;
     let mut mapped = Vec::new();
     for number in 1..=count {
@@ -342,10 +349,7 @@ fn remap(
         });
     }
 
-    let all = assignment.0.iter_mut().flatten().flat_map(|(_, pdos)| pdos);
-    let Some(known) = esi.pdos.iter().flatten().find(|pdo| pdo.index == index) else {
-        return Ok(());
-    };
+    let Some((direction, known)) = find(esi, &[], index) else { return Ok(None) };
     let is_same = known.entries.len() == mapped.len()
         && known.entries.iter().zip(&mapped).all(|(old, new)| {
             (old.index, old.subindex, old.bits) == (new.index, new.subindex, new.bits)
@@ -356,10 +360,7 @@ fn remap(
             known.line
         ));
     }
-    for pdo in all.filter(|pdo| pdo.index == index) {
-        pdo.entries.clone_from(&mapped);
-    }
-    Ok(())
+    Ok(Some((direction, Pdo { entries: mapped, ..known })))
 }
 
 fn object_name(esi: &EsiDevice, index: u16, subindex: u8) -> String {
