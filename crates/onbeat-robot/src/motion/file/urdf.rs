@@ -69,8 +69,10 @@ fn joint(node: Node<'_, '_>) -> Result<Option<UrdfJoint>, String> {
             })
         })
     };
-    let has_travel =
-        kind != "continuous" && node.children().any(|child| child.has_tag_name("limit"));
+    let has_travel = kind != "continuous";
+    if has_travel && !node.children().any(|child| child.has_tag_name("limit")) {
+        return Err(format!("it is {kind} and has no <limit>; add one with lower and upper"));
+    }
     // An end that is left out is 0.
     let end = |key: &str| Ok::<_, String>(number("limit", key)?.or(has_travel.then_some(0.0)));
     let [low, high] = if has_travel { [end("lower")?, end("upper")?] } else { [None, None] };
@@ -130,6 +132,11 @@ mod tests {
         assert_eq!(
             said(&xacro),
             "joint \"left_elbow\": lower = \"${-pi}\" is not a number; expand it by xacro FILE > robot.urdf"
+        );
+        let without = ARM.replace("<limit effort=\"1\" upper=\"2\" velocity=\"0\"/>", "");
+        assert_eq!(
+            said(&without),
+            "joint \"knee\": it is revolute and has no <limit>; add one with lower and upper"
         );
     }
 }
