@@ -1,7 +1,7 @@
 //! Which PDOs of an ESI file a device exchanges: those of the file, those that `pdos` chooses, and
 //! what start-up values change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{DescriptionError, TypeTable};
 use crate::coe::{DataType, details};
@@ -55,16 +55,28 @@ impl Refusal<'_> {
     }
 }
 
-/// Returns the assignment of a type, and the start-up values that establish it if the file chooses
-/// it.
+/// The PDOs of a type.
+pub(super) struct Chosen {
+    pub(super) assignment: Assignment,
+    /// Start-up values that establish it, if `pdos` chooses it.
+    pub(super) values: Vec<ObjectValue>,
+    /// Assignment objects that `pdos` chooses: start-up commands of the ESI file for them are not
+    /// sent, as they would replace the choice.
+    pub(super) objects: BTreeSet<u16>,
+}
+
+/// Returns the assignment of a type.
 pub(super) fn chosen(
     name: &str,
     kind: &TypeTable,
     esi: &EsiDevice,
-) -> Result<(Assignment, Vec<ObjectValue>), DescriptionError> {
+) -> Result<Chosen, DescriptionError> {
     let default = Assignment::default_of(esi);
-    let Some(words) = &kind.pdos else { return Ok((default, Vec::new())) };
+    let unchanged =
+        |assignment| Chosen { assignment, values: Vec::new(), objects: BTreeSet::new() };
+    let Some(words) = &kind.pdos else { return Ok(unchanged(default)) };
 
+    let mut objects = BTreeSet::new();
     let refusal = Refusal(name);
     let picked = picked(&refusal, words, esi)?;
     let mut assignment = default.clone();
@@ -86,11 +98,13 @@ pub(super) fn chosen(
             };
             assignment.channel_mut(direction, number).push(pdo.clone());
         }
+        let channels = default.0[direction].iter().chain(&assignment.0[direction]);
+        objects.extend(channels.map(|(number, _)| ASSIGNMENT + u16::from(*number)));
     }
 
     if esi.coe & details::PDO_ASSIGN == 0 {
         if assignment.numbers() == default.numbers() {
-            return Ok((assignment, Vec::new()));
+            return Ok(unchanged(assignment));
         }
         return refusal.because(
             "the device does not permit a choice (its CoE has no PdoAssign); remove `pdos`"
@@ -99,7 +113,7 @@ pub(super) fn chosen(
     }
 
     let values = assigning(&assignment, &default);
-    Ok((assignment, values))
+    Ok(Chosen { assignment, values, objects })
 }
 
 /// Returns the chosen PDOs with their direction, in the order of the file.

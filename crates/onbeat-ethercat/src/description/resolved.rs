@@ -282,8 +282,8 @@ impl<'d> Builder<'d> {
         setup.device_id = following(table.device_id, number);
         let assigned = match esi {
             Some(esi) => {
-                let (assignment, _) = assignment::chosen(&table.kind, kind, esi)?;
-                Some(assignment::apply(&table.kind, esi, assignment, &setup.startup)?)
+                let chosen = assignment::chosen(&table.kind, kind, esi)?.assignment;
+                Some(assignment::apply(&table.kind, esi, chosen, &setup.startup)?)
             }
             None => None,
         };

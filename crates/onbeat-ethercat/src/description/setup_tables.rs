@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::error::out_of_range;
 use super::{DescriptionError, DeviceTable, TypeTable};
 use crate::coe::details;
-use crate::esi::{DcMode, EsiDevice, EsiSlot, Transition};
+use crate::esi::{DcMode, EsiDevice, EsiSlot, InitCommand, Transition};
 use crate::setup::{self, DeviceSetup, ObjectValue, Sync0, Sync1};
 
 /// Longest start-up value, in bytes: the limit of one SDO transfer of the bus.
@@ -110,9 +110,12 @@ fn esi_setup(
         setup.modules = modules;
     }
 
-    let (_, assigning) = super::assignment::chosen(&table.kind, kind, esi)?;
-    setup.startup.extend(assigning);
-    for command in esi.commands.iter().filter(|one| one.transition == Transition::ToSafeOp) {
+    let chosen = super::assignment::chosen(&table.kind, kind, esi)?;
+    setup.startup.extend(chosen.values);
+    let is_sent = |one: &&InitCommand| {
+        one.transition == Transition::ToSafeOp && !chosen.objects.contains(&one.value.index)
+    };
+    for command in esi.commands.iter().filter(is_sent) {
         let value = &command.value;
         if value.bytes.is_empty() || value.bytes.len() > LONGEST {
             return Err(DescriptionError::Startup {

@@ -512,6 +512,16 @@ fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
         { object = \"1600:1\", value = \"0x60400010u32\" }, { object = \"1600:2\", value = \"0x607a0020u32\" }, { object = \"1600\", value = \"2u8\" }, \
         { object = \"1c12:1\", value = \"0x1600u16\" }, { object = \"1c12\", value = \"1u8\" }]";
     assert_eq!(lengths(mapped, &servo()), (6, 6));
+    // A choice replaces the start-up commands of the file for its SyncManager.
+    let command = |entry: u8, data: &str| {
+        format!(
+            "<InitCmd><Transition>PS</Transition><Index>#x1c12</Index><SubIndex>{entry}</SubIndex><Data>{data}</Data></InitCmd>"
+        )
+    };
+    let commands = [command(0, "00"), command(1, "0117"), command(0, "01")].concat();
+    let assigning = servo().replace("PdoConfig='1'/>", &format!("PdoConfig='1'>{commands}</CoE>"));
+    assert_eq!(lengths("", &assigning), (10, 6));
+    assert_eq!(lengths("pdos = [\"1600\"]", &assigning), (7, 6));
     for (keys, why) in [
         (
             "pdos = [\"1601\"]",
