@@ -38,7 +38,11 @@ impl UrdfJoints {
         for node in root.children().filter(|node| node.has_tag_name("joint")) {
             let name = node.attribute("name").unwrap_or_default();
             let read = joint(node).map_err(|why| format!("joint \"{name}\": {why}"))?;
-            joints.extend(read.map(|joint| (with_blanks(name), joint)));
+            if let Some(joint) = read
+                && joints.insert(with_blanks(name), joint).is_some()
+            {
+                return Err(format!("it has two joints \"{name}\"; give each its own name"));
+            }
         }
         Ok(Self(joints))
     }
@@ -133,6 +137,8 @@ mod tests {
             said(&xacro),
             "joint \"left_elbow\": lower = \"${-pi}\" is not a number; expand it by xacro FILE > robot.urdf"
         );
+        let twice = ARM.replace("\"wrist\"", "\"left elbow\"");
+        assert_eq!(said(&twice), "it has two joints \"left elbow\"; give each its own name");
         let without = ARM.replace("<limit effort=\"1\" upper=\"2\" velocity=\"0\"/>", "");
         assert_eq!(
             said(&without),
