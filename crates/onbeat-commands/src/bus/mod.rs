@@ -164,7 +164,11 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     if let Some(robot) = state.robot {
         let words = robot.words(name_of(robot.device, &client.layout().devices));
         let tone = if robot.is_stopped() { Tone::Bad } else { Tone::Plain };
-        say(tone, &format!("  robot: {words}"));
+        let when = match state.outage {
+            Outage::NoCycle(_) => " in the last cycle",
+            Outage::None | Outage::NoAnswer(_) => "",
+        };
+        say(tone, &format!("  robot{when}: {words}"));
     }
 
     for line in [
