@@ -166,7 +166,7 @@ impl EsiDevice {
             sync_managers,
             sync_manager_lines,
             fmmus: Vec::new(),
-            clock: clock(device, &pdos)?,
+            clock: clock(device, &pdos, &mut notes)?,
             pdos,
             coe: coe(device, has_mailbox),
             has_files: device.at(&["Mailbox", "FoE"]).is_some(),
@@ -607,7 +607,11 @@ fn coe(device: Element<'_>, has_mailbox: bool) -> u8 {
 }
 
 /// Returns the operation modes of the clock of a device with these PDOs.
-fn clock(device: Element<'_>, pdos: &[Vec<Pdo>; 2]) -> Result<Vec<DcMode>, EsiError> {
+fn clock(
+    device: Element<'_>,
+    pdos: &[Vec<Pdo>; 2],
+    notes: &mut Vec<String>,
+) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
     // One that the file assigns to the same SyncManager in every mode is no change.
     let is_default = |channel: Element<'_>, pdo: &Element<'_>| {
@@ -622,24 +626,22 @@ fn clock(device: Element<'_>, pdos: &[Vec<Pdo>; 2]) -> Result<Vec<DcMode>, EsiEr
     let listed = device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode"));
     for mode in listed.take(MOST_CLOCK_MODES) {
         let number = |name| mode.number_at(name, u32::MAX);
-        let signed = |text: Option<&str>| {
-            let number = text.and_then(super::element::number).unwrap_or(0);
-            i32::try_from(number).unwrap_or(0)
-        };
-        let shift = |name| i64::from(signed(mode.first(name).map(Element::text)));
-        let factor = |name| signed(mode.first(name).and_then(|time| time.attribute("Factor")));
+        let [factor, factor1] = ["CycleTimeSync0", "CycleTimeSync1"]
+            .map(|name| signed(mode.first(name), Some("Factor"), notes));
+        let [shift, shift1] = ["ShiftTimeSync0", "ShiftTimeSync1"]
+            .map(|name| i64::from(signed(mode.first(name), None, notes)));
         modes.push(DcMode {
             name: mode.localized("Name").to_owned(),
             description: mode.localized("Desc").to_owned(),
             pulses: Sync0 {
                 activation: mode.number_at("AssignActivate", 0xffff)? as u16,
                 period_ns: Some(number("CycleTimeSync0")?).filter(|ns| *ns > 0),
-                factor: factor("CycleTimeSync0"),
-                shift_ns: Some(shift("ShiftTimeSync0")),
+                factor,
+                shift_ns: Some(shift),
                 sync1: Sync1 {
                     period_ns: number("CycleTimeSync1")?,
-                    factor: factor("CycleTimeSync1"),
-                    shift_ns: shift("ShiftTimeSync1"),
+                    factor: factor1,
+                    shift_ns: shift1,
                 },
             },
             pdo_line: mode
@@ -650,6 +652,27 @@ fn clock(device: Element<'_>, pdos: &[Vec<Pdo>; 2]) -> Result<Vec<DcMode>, EsiEr
     }
 
     Ok(modes)
+}
+
+/// Returns the text of an element, or its attribute, as a number with a sign; 0 without it, and with
+/// a note for one that is not a number.
+fn signed(of: Option<Element<'_>>, attribute: Option<&str>, notes: &mut Vec<String>) -> i32 {
+    let Some(of) = of else { return 0 };
+    let text = attribute.map_or(of.text(), |name| of.attribute(name).unwrap_or_default());
+    if text.is_empty() {
+        return 0;
+    }
+    // Below 0 also in hexadecimal, as the EEPROM has them: times with 32 bits, factors with 16.
+    let as_stored = |value: i64| match attribute {
+        Some(_) => u16::try_from(value).ok().map(|value| value.cast_signed().into()),
+        None => u32::try_from(value).ok().map(u32::cast_signed),
+    };
+    let value = super::element::number(text);
+    let value = value.and_then(|value| as_stored(value).or_else(|| i32::try_from(value).ok()));
+    value.unwrap_or_else(|| {
+        notes.push(format!("line {}: <{}> has \"{text}\"; 0 is used", of.line(), of.name()));
+        0
+    })
 }
 
 /// The `<Eeprom>` of a device.

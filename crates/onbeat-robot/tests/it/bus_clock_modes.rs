@@ -91,6 +91,23 @@ fn a_mode_that_assigns_pdos_is_a_warning() {
 }
 
 #[test]
+fn times_below_0_are_read_in_hexadecimal_and_one_that_is_no_number_is_said() {
+    let with = |esi: String| {
+        let text = "[types.axis]\nesi = \"axis.xml\"\ndc = \"DC fast\"\n[[devices]]\ntype = \"axis\"\nname = \"a\"\n";
+        Description::from_toml_with(text, |_| Ok(esi.clone().into_bytes())).unwrap()
+    };
+    let sync0 = |description: &Description| {
+        Layout::from_description(description).unwrap().devices[0].setup.sync0
+    };
+    let stored =
+        ESI.replace("Factor=\"-4\">", "Factor=\"#xfffc\">").replace("-20000", "#xffffb1e0");
+    assert_ne!(stored, ESI);
+    assert_eq!(sync0(&with(stored)), sync0(&with(ESI.to_owned())));
+    let warnings = with(ESI.replace("-20000", "soon")).warnings();
+    assert!(warnings[0].contains("<ShiftTimeSync0> has \"soon\"; 0 is used"), "{warnings:?}");
+}
+
+#[test]
 fn sync1_follows_every_fourth_sync0_by_its_shift() {
     let mut world = up("dc = \"DC fast\"", "");
     // The first pulse is 20 cycles after their activation.
