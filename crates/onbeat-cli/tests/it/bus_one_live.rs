@@ -274,6 +274,9 @@ fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
             info.contains("no cycle for ") && info.contains("lost") && !info.contains(" OP "),
             "{info}"
         );
+        let watched = place.ask(&["bus", "watch", "--count", "1", "--name", &place.name]).stdout;
+        let watched = String::from_utf8(watched).unwrap();
+        assert!(watched.contains("the inputs below are older"), "{watched}");
         bus.signal(Signal::CONT);
         place.until("it goes on", |state| state["in_op"] == 2);
 

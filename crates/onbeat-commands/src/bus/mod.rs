@@ -302,13 +302,18 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     let begin = Instant::now();
     for round in 1.. {
         client.read(&mut seen)?;
+        let outage = client.state().outage;
         if options.named.json {
             let devices = places.iter().map(|place| values_json(&layout.devices[*place], &seen));
             let devices: Map<String, Value> = devices.collect();
-            print_json(
-                &json!({ "cycle": seen.cycle.cycle, "fresh": seen.cycle.fresh, "devices": devices }),
-            )?;
+            print_json(&json!({
+                "cycle": seen.cycle.cycle, "fresh": seen.cycle.fresh,
+                "no_answer_ns": outage.ns(), "devices": devices,
+            }))?;
         } else {
+            if outage != Outage::None {
+                say(Tone::Bad, &format!("{outage}; the inputs below are older"));
+            }
             for place in &places {
                 say(Tone::Plain, &values_line(&layout.devices[*place], &seen, options.raw));
             }
