@@ -183,9 +183,11 @@ impl<'d> Builder<'d> {
         name: &'d str,
     ) -> Result<(), DescriptionError> {
         let device = self.resolved.devices.len();
-        if name.is_empty() || name.len() > LONGEST_NAME {
-            let value = format!("\"{name}\"");
-            return out_of_range(&table.kind, "name", value, "1 to 64 bytes long");
+        // Names are printed, and lines of files.
+        let is_printed = !name.is_empty() && !name.contains(char::is_control);
+        if !is_printed || name.len() > LONGEST_NAME {
+            let range = "1 to 64 bytes long, without control characters";
+            return out_of_range(&table.kind, "name", format!("{name:?}"), range);
         }
 
         if self.positions.insert(name, device).is_some() {
@@ -279,7 +281,10 @@ impl<'d> Builder<'d> {
         }
 
         let mut setup = setup_of(name, kind, table, esi)?;
-        setup.device_id = following(table.device_id, number);
+        // The numbers of further devices of a table follow those of the first one.
+        let own = |what, first: u32, most: u32| following(table, what, (first, most), number);
+        let own_u16 = |what, first: u16| own(what, first.into(), u16::MAX.into());
+        setup.device_id = own_u16("device_id", table.device_id)? as u16;
         let assigned = match esi {
             Some(esi) => {
                 let chosen = assignment::chosen(&table.kind, kind, esi)?.assignment;
@@ -301,9 +306,8 @@ impl<'d> Builder<'d> {
             vendor,
             product,
             revision,
-            serial: table.serial_of(number),
-            // The aliases of further devices of a table follow the first one.
-            alias: following(table.alias, number),
+            serial: table.serial.map(|first| own("serial", first, u32::MAX)).transpose()?,
+            alias: own_u16("alias", table.alias)? as u16,
             outputs: data(PdoDirection::Outputs)?,
             inputs: data(PdoDirection::Inputs)?,
             channel_bytes: assigned.as_ref().map_or_else(Default::default, |assigned| {
@@ -315,8 +319,20 @@ impl<'d> Builder<'d> {
 }
 
 /// Returns the number of device `number` of a table whose first one has `first`; 0 for none.
-fn following(first: u16, number: usize) -> u16 {
-    if first == 0 { 0 } else { first.wrapping_add(number as u16) }
+///
+/// # Errors
+/// [`DescriptionError::Range`] beyond `most`: going on at 0 would be a device without the number.
+fn following(
+    table: &DeviceTable,
+    what: &'static str,
+    (first, most): (u32, u32),
+    number: usize,
+) -> Result<u32, DescriptionError> {
+    let own = if first == 0 { Some(0) } else { first.checked_add(number as u32) };
+    match own.filter(|own| *own <= most) {
+        Some(own) => Ok(own),
+        None => out_of_range(&table.kind, what, first, "small enough for all names of its table"),
+    }
 }
 
 /// Checks the numbers of a type, other than those of its model.

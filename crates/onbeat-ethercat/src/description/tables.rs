@@ -360,12 +360,6 @@ impl TypeTable {
 }
 
 impl DeviceTable {
-    /// Returns the serial number of device `number` of the table, if the file has one; 0 for none.
-    #[must_use]
-    pub fn serial_of(&self, number: usize) -> Option<u32> {
-        self.serial.map(|first| if first == 0 { 0 } else { first.wrapping_add(number as u32) })
-    }
-
     /// Returns the names of the devices, in order.
     pub fn all_names(&self) -> impl Iterator<Item = &str> {
         self.name.iter().chain(&self.names).map(String::as_str)

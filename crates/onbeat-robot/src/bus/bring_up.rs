@@ -30,6 +30,7 @@ use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 use onbeat_ethercat::registers::{DL_STATUS, FMMUS, STATION};
 use onbeat_ethercat::setup::DeviceSetup;
+use onbeat_ethercat::sii::stated_text;
 use onbeat_ethercat::wire::Wire;
 
 /// Maximum number of further attempts when a bring-up fails.
@@ -457,7 +458,7 @@ fn found(
         FoundDevice {
             position: 0,
             station: addresses.translate_station(device.configured_address()),
-            name: device.name().to_owned(),
+            name: stated_text(device.name().as_bytes()),
             alias: device.alias_address(),
             device_id: 0,
             identity: [identity.vendor_id, identity.product_id, identity.revision, identity.serial],

@@ -794,3 +794,19 @@ fn devices_with_the_same_alias_are_a_warning_that_names_both() {
     assert_eq!(Description::from_toml(&text(5, 7)).unwrap().warnings(), Vec::<String>::new());
     assert_eq!(Description::from_toml(&text(0, 0)).unwrap().warnings(), Vec::<String>::new());
 }
+
+#[test]
+fn numbers_that_do_not_suffice_for_all_names_and_names_that_cannot_be_printed_are_refused() {
+    let said = |keys: &str| {
+        let text = format!("[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\n{keys}\n");
+        Layout::from_toml(&text).unwrap_err().to_string()
+    };
+    // b would have 0: no alias, and no check of who it is.
+    for keys in ["alias = 65535", "device_id = 65535", "serial = 4294967295"] {
+        let why = said(&format!("names = [\"a\", \"b\"]\n{keys}"));
+        let what = format!("type \"j\" has {keys}, which must be small enough for all names");
+        assert!(why.contains(&what), "{why}");
+    }
+    let why = said("name = \"a\\u001b[2J\"");
+    assert!(why.contains("has name = \"a\\u{1b}[2J\", which must be 1 to 64 bytes long"), "{why}");
+}
