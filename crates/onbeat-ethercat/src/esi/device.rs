@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::EsiError;
 use super::commands::{InitCommand, commands};
 use super::eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
-use super::element::Element;
+use super::element::{Element, one_line};
 use super::modules::{EsiSlot, SlotShift};
 use super::objects::{EsiObject, objects};
 use super::types::{from_length, kind};
@@ -159,8 +159,8 @@ impl EsiDevice {
             vendor,
             product: kind.numbered("ProductCode", u32::MAX)?.unwrap_or(0),
             revision: kind.numbered("RevisionNo", u32::MAX)?.unwrap_or(0),
-            order: kind.text().to_owned(),
-            name: device.localized("Name").to_owned(),
+            order: one_line(kind.text()),
+            name: one_line(device.localized("Name")),
             ports,
             port_kinds,
             sync_managers,
@@ -530,7 +530,7 @@ pub(super) fn pdos(
         pdos.push(Pdo {
             line: element.line(),
             index,
-            name: element.localized("Name").to_owned(),
+            name: one_line(element.localized("Name")),
             sync_manager: element
                 .numbered("Sm", 0xff)?
                 .filter(|_| !is_virtual)
@@ -561,7 +561,7 @@ fn pdo_entry(
         return Ok(Vec::new());
     }
 
-    let name = entry.localized("Name").to_owned();
+    let name = one_line(entry.localized("Name"));
     if index == 0 {
         let gap = |bits| PdoEntry {
             line,
@@ -631,7 +631,7 @@ fn clock(
         let [shift, shift1] = ["ShiftTimeSync0", "ShiftTimeSync1"]
             .map(|name| i64::from(signed(mode.first(name), None, notes)));
         modes.push(DcMode {
-            name: mode.localized("Name").to_owned(),
+            name: one_line(mode.localized("Name")),
             description: mode.localized("Desc").to_owned(),
             pulses: Sync0 {
                 activation: mode.number_at("AssignActivate", 0xffff)? as u16,

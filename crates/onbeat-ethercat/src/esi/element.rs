@@ -159,6 +159,16 @@ impl<'d> Element<'d> {
     }
 }
 
+/// Returns a name as one line: it is printed, and written into lines of files.
+pub(crate) fn one_line(text: &str) -> String {
+    let parts = text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty());
+    if text.contains(char::is_control) {
+        parts.collect::<Vec<_>>().join(" ")
+    } else {
+        text.to_owned()
+    }
+}
+
 /// Parses a number in the notation of ESI files: `4096`, `-1`, `#x1000`; some files have `0x1000`,
 /// and some both prefixes.
 pub(crate) fn number(text: &str) -> Option<i64> {
@@ -174,6 +184,12 @@ pub(crate) fn number(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_several_lines_is_one() {
+        assert_eq!(one_line("Servo\r\n      drive \u{9b}2J"), "Servo drive 2J");
+        assert_eq!(one_line("two  blanks"), "two  blanks");
+    }
 
     #[test]
     fn numbers_are_decimal_or_hexadecimal() {

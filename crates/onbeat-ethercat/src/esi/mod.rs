@@ -26,7 +26,7 @@ mod types;
 
 use std::collections::BTreeMap;
 
-use element::{Element, LineEnds};
+use element::{Element, LineEnds, one_line};
 
 pub use behaviour::values;
 pub use commands::{InitCommand, Transition};
@@ -178,7 +178,7 @@ impl DeviceSelector {
 
     fn matches(&self, head: &DeviceHeader<'_>) -> bool {
         let names = || head.element.all("Name").map(Element::text).chain([head.kind]);
-        self.device.as_ref().is_none_or(|device| names().any(|name| name == device))
+        self.device.as_ref().is_none_or(|device| names().any(|name| one_line(name) == *device))
             && self.product.is_none_or(|product| product == head.product)
             && self.revision.is_none_or(|revision| revision == head.revision)
     }
@@ -225,12 +225,14 @@ impl<'d> DeviceHeader<'d> {
 
     /// Describes the device, with name and line if it is one of several that are alike otherwise.
     fn describe(&self, is_alike: bool) -> String {
-        let Self { element, kind, product, revision, .. } = self;
+        let Self { element, product, revision, .. } = self;
+        let kind = one_line(self.kind);
         let words = format!("\"{kind}\" (product {product:#x}, revision {revision:#x})");
         if !is_alike {
             return words;
         }
-        format!("{words} \"{}\" in line {}", element.localized("Name"), element.line())
+        let name = one_line(element.localized("Name"));
+        format!("{words} \"{name}\" in line {}", element.line())
     }
 
     fn device(&self, slots: &[String]) -> Result<EsiDevice, EsiError> {
@@ -241,7 +243,7 @@ impl<'d> DeviceHeader<'d> {
 
 impl EsiError {
     fn in_device(device: &str, why: Self) -> Self {
-        Self::InDevice { device: device.to_owned(), why: Box::new(why) }
+        Self::InDevice { device: one_line(device), why: Box::new(why) }
     }
 }
 
@@ -343,7 +345,7 @@ pub fn list(bytes: &[u8], others: &[Vec<u8>]) -> Result<Vec<ListedDevice>, EsiEr
             device: Err(why.clone()),
         });
         let read = file.heads.iter().map(|head| ListedDevice {
-            order: head.kind.to_owned(),
+            order: one_line(head.kind),
             product: head.product,
             revision: head.revision,
             device: head.device(&[]).and_then(|empty| {

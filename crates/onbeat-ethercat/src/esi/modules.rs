@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::device::pdos;
-use super::element::{Element, number};
+use super::element::{Element, number, one_line};
 use super::objects::objects;
 use super::{EsiDevice, EsiError, Pdo};
 
@@ -107,7 +107,7 @@ impl<'d> Module<'d> {
 
     fn is_called(&self, word: &str) -> bool {
         let names = || self.element.all("Name").map(Element::text).chain([self.kind]);
-        names().any(|name| name == word) || ident(word) == Some(self.ident)
+        names().any(|name| one_line(name) == word) || ident(word) == Some(self.ident)
     }
 
     fn fits(&self, slot: Element<'_>) -> bool {
@@ -121,7 +121,7 @@ impl<'d> Module<'d> {
 
     fn name(&self) -> String {
         let name = if self.kind.is_empty() { self.element.localized("Name") } else { self.kind };
-        if name.is_empty() { format!("{:#x}", self.ident) } else { name.to_owned() }
+        if name.is_empty() { format!("{:#x}", self.ident) } else { one_line(name) }
     }
 }
 
@@ -211,7 +211,7 @@ impl EsiDevice {
                 .and_then(|one| ident(one.text()));
             let default = fitting.iter().find(|module| Some(module.ident) == default);
             self.slots.push(EsiSlot {
-                name: slot.element.localized("Name").to_owned(),
+                name: one_line(slot.element.localized("Name")),
                 modules: fitting.iter().map(|module| module.name()).collect(),
                 default: default.map(|module| module.name()),
                 is_needed: slot.is_needed,
