@@ -186,7 +186,7 @@ impl NetworkDevice {
             protocols: [false; 2],
             bootstrap: None,
             startup: startup(slave, &name, account)?,
-            clock: clock(slave, &registers)?,
+            clock: clock((slave, &name), &registers, account)?,
             has_clock: slave.first("DC").or_else(|| slave.first("Dc")).is_some(),
             watchdog_ns: watchdog(&registers),
             name,
@@ -666,8 +666,9 @@ fn variables(
 
 /// Returns the SYNC pulses: the registers that are written, or else what the file says about them.
 fn clock(
-    slave: Element<'_>,
+    (slave, name): (Element<'_>, &str),
     registers: &[RegisterCommand],
+    account: &mut Account,
 ) -> Result<Option<NetworkClock>, EsiError> {
     let data = |address: u16, least: usize| {
         let last = registers.iter().rev().find(|command| command.address == address);
@@ -676,9 +677,18 @@ fn clock(
     let long = |data: &[u8]| u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
     let element = slave.first("DC").or_else(|| slave.first("Dc"));
     let number = |word| element.map_or(Ok(0), |dc| dc.number_at(word, u32::MAX));
-    let [sync0_ns, sync1_ns] = match data(SYNC_CYCLE, 4) {
-        Some(data) => [long(data), data.get(4..8).map_or(0, long)],
-        None => [number("CycleTime0")?, number("CycleTime1")?],
+    let time1 = element.and_then(|dc| dc.first("CycleTime1"));
+    let is_before =
+        |time: &Element<'_>| crate::esi::element::number(time.text()).is_some_and(|ns| ns < 0);
+    let [sync0_ns, sync1_ns] = match (data(SYNC_CYCLE, 4), time1.filter(is_before)) {
+        (Some(data), _) => [long(data), data.get(4..8).map_or(0, long)],
+        (None, None) => [number("CycleTime0")?, number("CycleTime1")?],
+        (None, Some(time)) => {
+            let what =
+                format!("{name}: SYNC1 comes before SYNC0 ({} ns): it is left out", time.text());
+            account.add(time, what);
+            [number("CycleTime0")?, 0]
+        }
     };
     let shift = element.and_then(|dc| dc.first("ShiftTime")).map(Element::text);
     let usual = match (sync0_ns, sync1_ns) {

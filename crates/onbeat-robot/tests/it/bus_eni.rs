@@ -392,6 +392,21 @@ fn a_device_that_the_file_identifies_by_a_switch_or_an_alias_is_identified_so() 
 }
 
 #[test]
+fn a_sync1_before_sync0_is_left_out_and_said() {
+    let text = line(&[Kind::ClockedDrive]).text();
+    let registers =
+        text.find("<InitCmd><Transition>PS</Transition><Cmd>5</Cmd><Adp>0</Adp><Ado>2464").unwrap();
+    let rest = registers + text[registers..].find("</InitCmds>").unwrap();
+    let text = format!("{}{}", &text[..registers], &text[rest..])
+        .replace("<CycleTime1>0<", "<CycleTime1>-500000<");
+    let (network, ..) = described(text.as_bytes());
+    let clock = network.devices[0].clock.unwrap();
+    assert_eq!((clock.activation, clock.sync0_ns, clock.sync1_ns), (0x0300, 1_000_000, 0));
+    let left = format!("{:?}", network.left_out);
+    assert!(left.contains("SYNC1 comes before SYNC0 (-500000 ns)"), "{left}");
+}
+
+#[test]
 fn a_hot_connect_group_is_an_optional_group_with_all_its_devices() {
     let mut file = line(&[Kind::Coupler]);
     file.add(Kind::Drive, Some((0, 'B')));
