@@ -448,6 +448,9 @@ fn names_in_windows_1252_are_read_without_control_characters() {
     assert!(said.contains("\"KÜHLER €\""), "{said}");
     assert_eq!(lengths_in_op(&layout), (0, 1));
 
+    let declared = [&b"<?xml version=\"1.0\" encoding=\"ISO8859-1\"?>"[..], &bytes].concat();
+    assert_eq!(lengths_in_op(&described("", &declared).unwrap()), (0, 1), "as TwinCAT writes it");
+
     // Letters of two bytes: read as windows-1252 they would be other names.
     for (declared, from) in [("gb2312", "GB18030"), ("Shift_JIS", "CP932"), ("EUC-KR", "EUC-KR")] {
         let declaration = format!("<?xml version='1.0' encoding='{declared}' standalone='yes'?>");
