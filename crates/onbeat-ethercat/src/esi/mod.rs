@@ -322,13 +322,13 @@ pub fn references(bytes: &[u8]) -> Vec<String> {
     let Some(text) = decoded(bytes).ok().filter(|text| text.contains("InfoReference")) else {
         return Vec::new();
     };
-    let names = |root: Element<'_>| {
+    let read = with_root(&text, |root| {
         let listed = root.all("InfoReference").take(MOST_REFERENCES);
         let names = listed.filter_map(|one| one.text().rsplit(['/', '\\']).next());
         let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
         Ok::<Vec<String>, EsiError>(names.collect())
-    };
-    with_root(&text, names).unwrap_or_default()
+    });
+    read.unwrap_or_default()
 }
 
 /// Reads all devices of an ESI file in all revisions, for a list. `others` are the files that it
