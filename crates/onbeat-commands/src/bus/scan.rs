@@ -1,6 +1,6 @@
 //! `onbeat bus scan`: lists the devices on a cable (read-only).
 
-use onbeat_control::{Client, names};
+use onbeat_control::{Client, DeviceInfo, Presence, names};
 use onbeat_ethercat::al;
 use onbeat_ethercat::carrier::{Interface, Role, User};
 use onbeat_figures::table::{Column, Row, Table};
@@ -96,13 +96,24 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>
     Ok(devices)
 }
 
-/// Returns the devices by the image of the running bus, when it has one.
+/// Names the devices by the image of the running bus, when it has one and each of its devices is at its
+/// place: with one that is away, or one more, the others are not where the image has them.
 fn name_by_image(devices: &mut [ScannedDevice], user: &User) {
     let images = names().into_iter().filter_map(|name| Client::open(&name).ok());
     let Some(client) = images.into_iter().find(|client| client.state().pid == user.pid) else {
         return;
     };
-    for (device, known) in devices.iter_mut().zip(client.devices()) {
+    let known = client.devices();
+    let is_at_its_place = |(device, known): (&ScannedDevice, &DeviceInfo)| {
+        let alias = known.layout.alias;
+        // Lost is none of them: as many devices answer as the image has.
+        let is_it = !matches!(known.state.presence, Presence::Wrong | Presence::Away);
+        is_it && (alias == 0 || alias == device.alias)
+    };
+    if known.len() != devices.len() || !devices.iter().zip(&known).all(is_at_its_place) {
+        return;
+    }
+    for (device, known) in devices.iter_mut().zip(known) {
         let known = known.layout;
         device.identity = Some(Identity {
             name: known.name,
