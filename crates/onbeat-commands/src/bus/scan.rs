@@ -96,8 +96,8 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>
     Ok(devices)
 }
 
-/// Names the devices by the image of the running bus, when it has one and each of its devices is at its
-/// place: with one that is away, or one more, the others are not where the image has them.
+/// Names the devices by the image of the running bus, when it has one and each of its devices is at
+/// its place: with one that is away, or one more, the others are not where the image has them.
 fn name_by_image(devices: &mut [ScannedDevice], user: &User) {
     let images = names().into_iter().filter_map(|name| Client::open(&name).ok());
     let Some(client) = images.into_iter().find(|client| client.state().pid == user.pid) else {

@@ -510,7 +510,7 @@ fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
     ] {
         assert_eq!(lengths(keys, &servo()), (7, 6), "{keys}");
     }
-    // As another MainDevice writes it: a PDO that is not assigned by default is mapped, then assigned.
+    // As another MainDevice writes it: a PDO without a default place is mapped, then assigned.
     let mapped = "startup = [{ object = \"1c12\", value = \"0u8\" }, { object = \"1600\", value = \"0u8\" }, \
         { object = \"1600:1\", value = \"0x60400010u32\" }, { object = \"1600:2\", value = \"0x607a0020u32\" }, { object = \"1600\", value = \"2u8\" }, \
         { object = \"1c12:1\", value = \"0x1600u16\" }, { object = \"1c12\", value = \"1u8\" }]";
