@@ -219,16 +219,12 @@ fn bring_up<W: Wire>(
             // behind it another's outputs.
             check_positions(pump, &devices, expected)?;
             record_scripts(&mut devices, &mut pump.config_record);
+            let events = by_layout(std::mem::take(&mut pump.events), &devices);
             let addresses = pump.addresses;
             if let Some(layout) = expected {
                 check_addresses(&devices, layout, addresses.logical_start())?;
             }
-            Ok(BroughtUp {
-                devices,
-                events: std::mem::take(&mut pump.events),
-                frames: pump.exchange.frames,
-                addresses,
-            })
+            Ok(BroughtUp { devices, events, frames: pump.exchange.frames, addresses })
         })
     });
     brought_up.unwrap_or_else(|words| Err(BusError::Panicked(words)))
@@ -508,7 +504,11 @@ fn configure<W: Wire>(
     let mut preparation = PreopSetup::new(&mut *pump.exchange.wire, known);
     let result = preparation.run(layout, reference(devices));
     pump.exchange.frames += preparation.frames;
-    pump.events.append(&mut preparation.events);
+    let by_position = |event: Event| {
+        let device = devices.get(usize::from(event.device));
+        Event { device: device.map_or(NO_DEVICE, |device| device.position), ..event }
+    };
+    pump.events.extend(preparation.events.drain(..).map(by_position));
     for known in preparation.into_known() {
         pump.config_record.set_mail_counter(known.station, known.last_mail_counter);
         pump.config_record.insert(known.station, known.script.into_vec());
@@ -556,6 +556,16 @@ impl FoundDevice {
             last_mail_counter,
         }
     }
+}
+
+/// Names the devices of events by their numbers in the layout instead of their positions, between
+/// which devices of optional groups may be.
+fn by_layout(events: Vec<Event>, devices: &[FoundDevice]) -> Vec<Event> {
+    let of_layout = |event: Event| {
+        let number = devices.iter().position(|device| device.position == event.device);
+        Event { device: number.map_or(NO_DEVICE, |number| number as u16), ..event }
+    };
+    events.into_iter().map(of_layout).collect()
 }
 
 /// Checks that the devices are those of the file, in its order.

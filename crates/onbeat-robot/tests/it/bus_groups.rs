@@ -147,6 +147,25 @@ impl<'c> Run<'c> {
 }
 
 #[test]
+fn an_emergency_during_the_bring_up_is_of_its_device_also_behind_a_group() {
+    let mut seen = 0;
+    for at_us in (0..40_000).step_by(500) {
+        let at_ms = f64::from(at_us) / 1_000.0;
+        let fault = format!(
+            "[[faults]]\nkind = \"emergency\"\ndevice = \"b\"\ncode = 0x8110\nat_ms = {at_ms}\n"
+        );
+        let clock = clock();
+        let run = Run::new(&(text("") + &fault), &[], &clock);
+        let emergencies = run.events.iter().zip(run.sentences());
+        for (_, said) in emergencies.filter(|(event, _)| event.kind == EventKind::Emergency) {
+            assert!(said.starts_with("b "), "{at_ms} ms: {said}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "some came during bring-up");
+}
+
+#[test]
 fn a_group_that_is_away_at_the_start_comes_later_and_costs_the_others_no_cycle() {
     let clock = clock();
     let mut run = Run::new(&text(""), &["tool", "probe", "spare"], &clock);
