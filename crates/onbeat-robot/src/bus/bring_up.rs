@@ -441,7 +441,7 @@ fn check_positions<W: Wire>(
         .and_then(|layout| layout.devices.get(place))
         .map_or(&devices[place].name, |device| &device.name);
 
-    Err(BusError::Moved { place, name: name.clone() })
+    Err(BusError::Moved { place: devices[place].position.into(), name: name.clone() })
 }
 
 fn found(
@@ -586,7 +586,7 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
     if let Some(place) = first_other {
         let DeviceLayout { name, vendor, product, .. } = &layout.devices[place];
         return Err(BusError::WrongDevice {
-            place,
+            place: found[place].position.into(),
             name: name.clone(),
             expected: (*vendor, *product),
             found: (found[place].identity[0], found[place].identity[1]),
@@ -601,7 +601,7 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
 
 /// Checks serial numbers and aliases given in the file, which distinguish devices of the same type.
 fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
-    for (place, (device, wanted)) in found.iter().zip(always_there(layout)).enumerate() {
+    for (device, wanted) in found.iter().zip(always_there(layout)) {
         let numbers = [
             ("serial number", wanted.serial, device.identity[3]),
             ("alias", u32::from(wanted.alias), u32::from(device.alias)),
@@ -610,7 +610,7 @@ fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusErro
             // 0 in the file: the user did not say which one of several alike it has to be.
             if expected != 0 && expected != found {
                 return Err(BusError::OtherNumber {
-                    place,
+                    place: device.position.into(),
                     name: wanted.name.clone(),
                     what,
                     expected,

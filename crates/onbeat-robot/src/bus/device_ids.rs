@@ -29,7 +29,7 @@ pub(super) fn check_device_ids<W: Wire>(
     layout: &Layout,
 ) -> Result<(), BusError> {
     let places = devices.last().map_or(0, |device| device.position + 1);
-    for (place, (device, wanted)) in devices.iter_mut().zip(&layout.devices).enumerate() {
+    for (device, wanted) in devices.iter_mut().zip(&layout.devices) {
         let expected = wanted.setup.device_id;
         // Most devices have no switch, and a request would only cost frames.
         if expected == 0 {
@@ -43,7 +43,7 @@ pub(super) fn check_device_ids<W: Wire>(
             Some(id) if id == expected => device.device_id = id,
             Some(id) => {
                 return Err(BusError::OtherNumber {
-                    place,
+                    place: device.position.into(),
                     name: wanted.name.clone(),
                     what: "device ID",
                     expected: expected.into(),
