@@ -38,7 +38,7 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
                 Tone::Careful,
                 &printable(&format!(
                     "\"{line}\" is not followed: \"{part}\" is not a goal; write NAME=RAD, with the \
-                     name of a joint"
+                     name of a joint, each once"
                 )),
             ),
         }
@@ -53,8 +53,15 @@ fn goals_of<'l>(line: &'l str, names: &[String]) -> Result<Vec<(usize, f64)>, &'
         let (name, rad) = parsed(part).ok().filter(|(_, rad)| rad.is_finite())?;
         Some((names.iter().position(|known| *known == name)?, rad))
     };
-    let parts = line.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| goal(part).ok_or(part)).collect()
+    let mut goals: Vec<(usize, f64)> = Vec::new();
+    for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (joint, rad) = goal(part).ok_or(part)?;
+        if goals.iter().any(|(other, _)| *other == joint) {
+            return Err(part);
+        }
+        goals.push((joint, rad));
+    }
+    Ok(goals)
 }
 
 #[cfg(test)]
@@ -70,5 +77,6 @@ mod tests {
         assert_eq!(of("elbow=0,4"), Err("4"), "a decimal comma");
         assert_eq!(of("elbow=0.4, hand=1"), Err("hand=1"));
         assert_eq!(of("elbow=nan"), Err("elbow=nan"));
+        assert_eq!(of("elbow=0.4, elbow=-0.4"), Err("elbow=-0.4"), "which of both?");
     }
 }
