@@ -183,6 +183,29 @@ impl Layout {
     pub fn find(&self, name: &str) -> Option<usize> {
         self.devices.iter().position(|device| device.name == name)
     }
+
+    /// Returns a sentence about drives that nothing in the file tells apart: when the bus comes up
+    /// with their cables swapped, each gets the set-points of the other.
+    #[must_use]
+    pub fn alike_drives(&self) -> Option<String> {
+        let is_unmarked = |device: &&DeviceLayout| {
+            let numbers = [device.serial, device.alias.into(), device.setup.device_id.into()];
+            device.kind == DeviceKind::Drive && numbers == [0; 3]
+        };
+        let unmarked: Vec<&DeviceLayout> = self.devices.iter().filter(is_unmarked).collect();
+        let identity = |device: &DeviceLayout| (device.vendor, device.product);
+        let has_twin = |device: &&&DeviceLayout| {
+            let alike = unmarked.iter().filter(|other| identity(other) == identity(device));
+            alike.count() > 1
+        };
+        let mut alike = unmarked.iter().filter(has_twin);
+        let name = &alike.next()?.name;
+        let more = and_more(alike.count());
+        Some(format!(
+            "\"{name}\"{more} are alike and have no alias, device ID or serial number in the file: if their cables are swapped, so are \
+             their set-points; give each its own (onbeat bus alias)"
+        ))
+    }
 }
 
 impl DeviceLayout {

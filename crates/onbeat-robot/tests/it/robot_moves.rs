@@ -425,6 +425,18 @@ fn limits_that_no_table_has_are_those_of_the_urdf_file() {
 }
 
 #[test]
+fn alike_drives_that_nothing_tells_apart_are_a_warning_for_real_ones() {
+    let warning =
+        |text: &str| onbeat_ethercat::layout::Layout::from_toml(text).unwrap().alike_drives();
+    let said = warning(TWO).unwrap();
+    assert!(said.starts_with("\"left knee\" and 1 more are alike and have no alias"), "{said}");
+    for number in ["alias", "serial", "device_id"] {
+        let text = TWO.replace("\"right knee\"]\n", &format!("\"right knee\"]\n{number} = 5\n"));
+        assert_eq!(warning(&text), None, "{number}");
+    }
+}
+
+#[test]
 fn a_travel_of_many_turns_is_a_warning() {
     let warning = |text: &str| {
         let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();

@@ -108,7 +108,9 @@ fn move_joints(
             let packets = Packets::open_by(name, options.wire.unwrap_or_default())?;
             // What simulated drives have of themselves, and real ones may not.
             let increments = file.description.assumed_increments();
-            warn(increments.into_iter().chain(file.layout.without_mode()));
+            let of_layout =
+                file.layout.without_mode().into_iter().chain(file.layout.alike_drives());
+            warn(increments.into_iter().chain(of_layout));
             let over = Grant::given("wire", packets.words());
             if packets.is_fallback() {
                 let words = format!("frames on {name} pass {}", packets.words());
