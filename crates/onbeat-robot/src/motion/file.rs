@@ -293,17 +293,29 @@ impl Robot {
         let is_far = |joint: &&JointSetting| {
             joint.limits.low.abs().max(joint.limits.high.abs()) > USUAL_TRAVEL
         };
-        let mut far = self.joints.iter().filter(is_far);
-        let JointSetting { name, limits: Limits { low, high, .. }, .. } = far.next()?;
-        let more = match far.count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let (Limits { low, high, .. }, names) = first_of(self.joints.iter().filter(is_far))?;
         Some(format!(
-            "\"{name}\"{more}: the travel is {low:.2} to {high:.2} rad, {:.0} turns; if these are degrees, write {:.3} to {:.3}",
+            "{names}: the travel is {low:.2} to {high:.2} rad, {:.0} turns; if these are degrees, write {:.3} to {:.3}",
             (high - low) / TAU,
             low.to_radians(),
             high.to_radians()
+        ))
+    }
+
+    /// Returns a sentence about joints with a default for a limit, which a real one may not stand.
+    #[must_use]
+    pub fn default_limits(&self) -> Option<String> {
+        let usual = Limits::default();
+        let is_default = |joint: &&JointSetting| {
+            let Limits { low, high, velocity, acceleration, .. } = joint.limits;
+            let has_travel = (low, high) != (usual.low, usual.high);
+            !has_travel || velocity == usual.velocity || acceleration == usual.acceleration
+        };
+        let (_, names) = first_of(self.joints.iter().filter(is_default))?;
+        Some(format!(
+            "{names}: the default travel ({:.2} to {:.2} rad), velocity ({} rad/s) or acceleration ({} rad/s²) is used; set all three in \
+             [[joints]]",
+            usual.low, usual.high, usual.velocity, usual.acceleration
         ))
     }
 
@@ -366,6 +378,16 @@ impl Robot {
             more => Err(RobotError::TooManyJoints(more)),
         }
     }
+}
+
+/// Returns the limits of the first of these joints, and its name with the number of the others.
+fn first_of<'j>(mut joints: impl Iterator<Item = &'j JointSetting>) -> Option<(Limits, String)> {
+    let JointSetting { name, limits, .. } = joints.next()?;
+    let more = match joints.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some((*limits, format!("\"{name}\"{more}")))
 }
 
 /// Reads a URDF file.

@@ -437,6 +437,25 @@ fn alike_drives_that_nothing_tells_apart_are_a_warning_for_real_ones() {
 }
 
 #[test]
+fn default_limits_are_a_warning_for_real_joints() {
+    let warning = |text: &str| {
+        let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();
+        Robot::from_toml(text, &layout, PERIOD_NS).unwrap().default_limits()
+    };
+    assert_eq!(warning(TWO), None);
+    for key in [
+        "low_rad = -1.5\nhigh_rad = 2.0\n",
+        "velocity_rad_s = 4.0\n",
+        "acceleration_rad_s2 = 50.0\n",
+    ] {
+        let said = warning(&TWO.replace(key, "")).unwrap();
+        let part =
+            "\"left knee\" and 1 more: the default travel (-3.14 to 3.14 rad), velocity (6 rad/s)";
+        assert!(said.starts_with(part), "{said}");
+    }
+}
+
+#[test]
 fn a_travel_of_many_turns_is_a_warning() {
     let warning = |text: &str| {
         let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();

@@ -110,7 +110,8 @@ fn move_joints(
             let increments = file.description.assumed_increments();
             let of_layout =
                 file.layout.without_mode().into_iter().chain(file.layout.alike_drives());
-            warn(increments.into_iter().chain(of_layout));
+            let of_robot = file.robot.default_limits();
+            warn(increments.into_iter().chain(of_layout).chain(of_robot));
             let over = Grant::given("wire", packets.words());
             if packets.is_fallback() {
                 let words = format!("frames on {name} pass {}", packets.words());
