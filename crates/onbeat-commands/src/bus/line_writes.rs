@@ -236,6 +236,9 @@ fn check_image(
             most,
         });
     }
+    if !is_whole(image, new, before) {
+        return Err(BusFailure::ImagePart { path: options.file.clone(), bytes: image.len() });
+    }
     // A blank or damaged EEPROM has no identity that could differ.
     let Ok(old) = Sii::decode(before) else { return Ok(()) };
     let (image, device) = ((new.vendor, new.product), (old.vendor, old.product));
@@ -243,6 +246,13 @@ fn check_image(
         return Err(BusFailure::OtherDevice { path: options.file.clone(), place, image, device });
     }
     Ok(())
+}
+
+/// Returns whether an image still means the same with what the EEPROM has behind it: one that is cut
+/// has no end mark, and the old categories would be read on from there.
+fn is_whole(image: &[u8], new: &Sii, before: &[u8]) -> bool {
+    let rest = before.get(image.len()..).unwrap_or_default();
+    Sii::decode(&[image, rest].concat()).as_ref() == Ok(new)
 }
 
 // ---- files
@@ -367,6 +377,13 @@ mod tests {
         assert_eq!(replaced(&image(0, 4), &new), " (serial number 4 to 0, alias 0 to 7)");
         assert_eq!(replaced(&image(7, 0), &new), "");
         assert_eq!(replaced(&[0xff; 128], &new), "", "a blank one has none");
+
+        let fmmus = [40_u8, 0, 1, 0, 1, 2, 0xff, 0xff];
+        let before = [&image(0, 4)[..], &fmmus].concat();
+        let whole = |bytes: &[u8]| is_whole(bytes, &Sii::decode(bytes).unwrap(), &before);
+        assert!(whole(&before) && !whole(&image(7, 0)), "an image that is cut has no end");
+        assert!(whole(&[&image(7, 0)[..], &[0xff, 0xff]].concat()));
+        assert!(is_whole(&image(7, 0), &new, &[0xff; 136]), "a blank one has the end");
     }
 
     #[test]

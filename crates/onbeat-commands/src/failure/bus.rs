@@ -57,6 +57,11 @@ pub enum BusFailure {
     OtherDevice { path: PathBuf, place: u16, image: (u32, u32), device: (u32, u32) },
     #[error("{path} has {bytes} bytes, the EEPROM has {most}; nothing was written")]
     ImageTooLong { path: PathBuf, bytes: usize, most: usize },
+    #[error(
+        "{path} ends after {bytes} bytes without an end mark, and what the EEPROM has behind them would be part of it; nothing was written. \
+         Use a whole image"
+    )]
+    ImagePart { path: PathBuf, bytes: usize },
     #[error("{0}; what follows -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
     Words(String),
     #[error("this bus has no device \"{device}\"; `onbeat bus info` lists its devices")]
