@@ -52,8 +52,9 @@ pub struct ListedLog {
     pub log_ns: u64,
     /// Why the log ends early, as a sentence; empty for a complete one.
     pub cut: String,
-    /// Damaged places, as sentences.
+    /// Damaged places: the first 100 as sentences, and the number of all.
     pub damage: Vec<String>,
+    pub damaged: u64,
 }
 
 /// Reads a whole log, and tells what it has.
@@ -67,6 +68,7 @@ pub fn list(order: &ListOrder) -> Result<ListedLog, GatewayError> {
         log_ns: content.last_ns - content.first_ns,
         cut: content.cut,
         damage: content.damage,
+        damaged: content.damaged,
     })
 }
 
@@ -113,6 +115,7 @@ pub struct ConvertAccount {
     pub cut: String,
     /// As in [`ListedLog::damage`].
     pub damage: Vec<String>,
+    pub damaged: u64,
 }
 
 /// Writes the messages of a log to an MCAP file, in the order of their times.
@@ -140,9 +143,10 @@ pub fn convert(
         }
     }
     let not_decoded = copy.not_decoded;
-    let (not_copied, cut, damage) = (content.others, content.cut, content.damage);
+    let (not_copied, cut) = (content.others, content.cut);
+    let (damage, damaged) = (content.damage, content.damaged);
     let bytes = copy.log.finish()?;
-    Ok(ConvertAccount { records, not_decoded, not_copied, bytes, cut, damage })
+    Ok(ConvertAccount { records, not_decoded, not_copied, bytes, cut, damage, damaged })
 }
 
 /// The profile that all channels keep (MCAP format registry); empty for none.

@@ -785,6 +785,17 @@ mod tests {
     }
 
     #[test]
+    fn many_damaged_places_do_not_end_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lcmlog");
+        let damaged = [&b"junk"[..], &lcm_event()].concat().repeat(150);
+        std::fs::write(&path, [lcm_event(), damaged].concat()).unwrap();
+        let content = LogContent::from_file(&path, 1 << 20).unwrap();
+        assert_eq!((content.messages, content.damaged, content.cut.as_str()), (151, 150, ""));
+        assert_eq!((content.damage.len(), content.in_order().unwrap().count()), (100, 151));
+    }
+
+    #[test]
     fn a_packed_log_that_was_cut_is_read_up_to_there() {
         // No options, a window of 1 KiB, and blocks that are stored as they are.
         let mut packed = [ZSTD, &[0, 0]].concat();

@@ -10,8 +10,8 @@ use super::log_records::{LogMessage, LogRecordChannel};
 
 /// Encodings of messages and of definitions whose types other channels have too.
 const TYPED: [&str; 2] = ["cdr", "ros2msg"];
-/// Most damaged places that are named.
-const MOST_DAMAGE: usize = 100;
+/// Most damaged places that are named; those behind them are counted.
+const MOST_DAMAGE: u64 = 100;
 /// Memory of a message that waits, beside its bytes.
 const OF_A_MESSAGE: u64 = 64;
 
@@ -80,8 +80,9 @@ pub(super) struct LogContent {
     pub(super) others: u64,
     /// Why the file ends early; empty if it is complete.
     pub(super) cut: String,
-    /// Damaged places, behind which reading went on.
+    /// Damaged places, behind which reading went on: the first of them as sentences, and the number of all.
     pub(super) damage: Vec<String>,
+    pub(super) damaged: u64,
 }
 
 impl LogContent {
@@ -97,9 +98,11 @@ impl LogContent {
             match messages.next() {
                 Some(Ok(message)) => content.add(&message),
                 Some(Err(why)) => {
-                    let goes_on = why.is_damage() && content.damage.len() < MOST_DAMAGE;
-                    if goes_on && messages.resume() {
-                        content.damage.push(why.to_string());
+                    if why.is_damage() && messages.resume() {
+                        if content.damaged < MOST_DAMAGE {
+                            content.damage.push(why.to_string());
+                        }
+                        content.damaged += 1;
                         continue;
                     }
                     if content.messages == 0 && content.damage.is_empty() {

@@ -84,8 +84,9 @@ pub struct PlayStart {
     pub log_ns: u64,
     /// Why the log ends early, as a sentence; empty for a complete one.
     pub cut: String,
-    /// Damaged places of the log, as sentences; what follows them is played.
+    /// As in [`crate::ListedLog::damage`]; what follows these places is played.
     pub damage: Vec<String>,
+    pub damaged: u64,
     /// Names under which channels are played that have other names in the log.
     pub renamed: Vec<[String; 2]>,
 }
@@ -139,6 +140,7 @@ pub fn play(
         log_ns: content.last_ns - content.first_ns,
         cut: content.cut.clone(),
         damage: content.damage.clone(),
+        damaged: content.damaged,
         renamed: logged
             .iter()
             .zip(&names)

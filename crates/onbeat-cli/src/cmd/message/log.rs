@@ -119,8 +119,9 @@ fn say_defects(log: &Path, of: &Value) {
     for why in damage.iter().take(MOST_SAID).filter_map(Value::as_str) {
         advise(Tone::Careful, &format!("{log} is damaged: {why}; what follows is read"));
     }
-    if damage.len() > MOST_SAID {
-        let more = damage.len() - MOST_SAID;
+    let more = of["damaged"].as_u64().unwrap_or(0).saturating_sub(MOST_SAID as u64);
+    if more > 0 {
+        let more = count(more);
         advise(Tone::Careful, &format!("{log} is damaged in {more} more places"));
     }
     match of["cut"].as_str() {
