@@ -16,6 +16,8 @@ const HEADER: [u8; 4] = [0, 1, 0, 0];
 
 /// Most messages within each other.
 pub(super) const MOST_DEPTH: usize = 128;
+/// Most elements of a list that memory is taken for before they are read.
+const MOST_RESERVED: usize = 1 << 10;
 
 /// Reads one message.
 pub(super) struct CdrDecoder<'t> {
@@ -91,8 +93,17 @@ impl<'t> CdrDecoder<'t> {
             FieldShape::Array(count) => count,
             FieldShape::Bounded(_) | FieldShape::Sequence => self.count(&field.name)?,
         };
-        // Each element has at least one byte: a wrong count does not reserve memory.
-        let mut values = Vec::with_capacity(count.min(self.body.len()));
+        // A count that the bytes cannot hold takes no memory, and one of each nested list not much.
+        let least = match &field.element {
+            FieldType::Primitive(primitive) => primitive.bytes(),
+            FieldType::Text(_) | FieldType::WideText(_) => 4,
+            FieldType::Message(_) => 1,
+        };
+        let left = self.body.len().saturating_sub(self.at);
+        if count.saturating_mul(least) > left {
+            return Err(self.short(&field.name));
+        }
+        let mut values = Vec::with_capacity(count.min(MOST_RESERVED));
         for _ in 0..count {
             values.push(self.element(field)?);
         }
@@ -143,11 +154,15 @@ impl<'t> CdrDecoder<'t> {
         let from = self.at.next_multiple_of(align);
         let taken = from.checked_add(bytes).and_then(|end| self.body.get(from..end));
         self.at = from.saturating_add(bytes);
-        taken.ok_or_else(|| MessageError::Short {
+        taken.ok_or_else(|| self.short(field))
+    }
+
+    fn short(&self, field: &str) -> MessageError {
+        MessageError::Short {
             type_name: self.type_name.to_owned(),
             field: field.to_owned(),
             have: self.body.len() + HEADER.len(),
-        })
+        }
     }
 }
 
@@ -336,6 +351,8 @@ mod tests {
         assert_eq!(why(&[0, 1, 0, 0, 1]), "demo/All: 5 bytes end within the field low");
         let endless = [&[0, 1, 0, 0][..], &[0; 16], &[0xff; 4]].concat();
         assert!(why(&endless).ends_with("end within the field word"));
+        let many = [&[0, 1, 0, 0][..], &[0; 20], &[3, 0, 0, 0], &[0; 8]].concat();
+        assert!(why(&many).ends_with("end within the field few"));
     }
 
     /// As Fast CDR 2 and 1 write them, the second one with four bytes for each unit.
