@@ -29,6 +29,8 @@ pub struct Field {
     pub default: String,
     /// Comment lines before the field and behind it, joined by blanks.
     pub comment: String,
+    /// Name in IDL, and whether it is a `char` of IDL: the hash has them, and `.msg` has neither.
+    pub(super) of_idl: Option<(String, bool)>,
 }
 
 /// A named number or text of a message.
@@ -105,7 +107,7 @@ impl Primitive {
         (Self::Uint64, "uint64"),
     ];
 
-    fn from_name(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(primitive, _)| *primitive)
     }
 
@@ -280,6 +282,7 @@ fn declaration(code: &str, of: &str) -> Result<Declared, &'static str> {
         shape,
         default: value.to_owned(),
         comment: String::new(),
+        of_idl: None,
     };
     Ok(Declared::Field(field))
 }

@@ -11,6 +11,8 @@ use super::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 const OF_ARRAY: u32 = 48;
 const OF_BOUNDED: u32 = 96;
 const OF_SEQUENCE: u32 = 144;
+/// The number of a `char` of IDL. In `.msg`, a char is a number without sign.
+const CHAR_OF_IDL: u32 = 13;
 
 /// Returns the hash of a type, given with those it uses, which are in the order of their names.
 pub(super) fn rihs01(types: &[&Definition]) -> [u8; 32] {
@@ -31,6 +33,7 @@ fn described(of: &Definition) -> String {
         shape: FieldShape::Single,
         default: String::new(),
         comment: String::new(),
+        of_idl: None,
     };
     let fields = if of.fields.is_empty() { std::slice::from_ref(&empty) } else { &of.fields };
 
@@ -45,6 +48,11 @@ fn described(of: &Definition) -> String {
             FieldType::WideText(most) => (22, *most, ""),
             FieldType::Message(name) => (1, 0, name.as_str()),
         };
+        let (name, number) = match &field.of_idl {
+            Some((name, true)) => (name, CHAR_OF_IDL),
+            Some((name, false)) => (name, number),
+            None => (&field.name, number),
+        };
         let (distance, capacity) = match field.shape {
             FieldShape::Single => (0, 0),
             FieldShape::Array(count) => (OF_ARRAY, count),
@@ -53,9 +61,8 @@ fn described(of: &Definition) -> String {
         };
         let _ = write!(
             text,
-            "{comma}{{\"name\": \"{}\", \"type\": {{\"type_id\": {}, \"capacity\": {capacity}, \
+            "{comma}{{\"name\": \"{name}\", \"type\": {{\"type_id\": {}, \"capacity\": {capacity}, \
              \"string_capacity\": {text_bytes}, \"nested_type_name\": \"{nested}\"}}}}",
-            field.name,
             number + distance
         );
     }
@@ -67,7 +74,6 @@ fn described(of: &Definition) -> String {
 const fn type_number(primitive: Primitive) -> u32 {
     match primitive {
         Primitive::Int8 => 2,
-        // In `.msg`, a char is a number without sign.
         Primitive::Uint8 | Primitive::Char => 3,
         Primitive::Int16 => 4,
         Primitive::Uint16 => 5,

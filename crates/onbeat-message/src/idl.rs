@@ -2,18 +2,26 @@
 //! Fast DDS examples use. OMG IDL 4.2, <https://www.omg.org/spec/IDL/4.2/>.
 //!
 //! A struct becomes a definition in the `.msg` language. Modules, structs, typedefs, arrays, sequences, bounded texts,
-//! constants, enums and bitmasks (32 bits in CDR, others by `@bit_bound`) and annotations are read; a type with anything else (`wchar`,
-//! unions, maps, sequences of sequences, inheritance, `@optional`, `@mutable`) cannot be used, and says so when it is.
+//! constants, enums and bitmasks (32 bits in CDR, others by `@bit_bound`) and annotations are read; the names of an enum become
+//! constants of the structs that use it. A type with anything else (`wchar`, unions, maps, sequences of sequences, inheritance,
+//! `@optional`, `@mutable`) cannot be used, and says so when it is.
 
 use std::collections::BTreeMap;
 
+use super::definition::Primitive;
 use super::error::MessageError;
-use super::lcm::{lower_case, whole};
+use super::lcm::lower_case;
 use super::type_set::TypeSet;
 use super::words::{Language, Words};
 
 /// The package of a struct without a module.
 const NO_MODULE: &str = "idl";
+/// Operators by rank, those that bind least first (OMG IDL 4.2, 7.4.1.4.3); the rank of sums, and most parentheses.
+static OPERATORS: [&[&str]; 6] =
+    [&["|"], &["^"], &["&"], &["<", ">"], &["+", "-"], &["*", "/", "%"]];
+const SUMS: usize = 4;
+const MOST_DEPTH: usize = 32;
+const NOT_WHOLE: &str = "has a value that is not a whole number";
 
 /// Structs of IDL by the name of their type, `PACKAGE/msg/Name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +32,12 @@ pub struct IdlTypes {
     unusable: BTreeMap<String, MessageError>,
     /// Types that stand for another one, in the `.msg` language with its dimensions, by `PACKAGE/Name`.
     aliases: BTreeMap<String, (String, String)>,
-    /// Whole numbers that can be dimensions.
-    numbers: BTreeMap<String, String>,
+    /// Constants that are whole numbers, and the names of enums.
+    numbers: BTreeMap<String, i128>,
+    /// Names of an enum, or of a typedef of it, as constants of the `.msg` language, by `PACKAGE/Name`.
+    enumerators: BTreeMap<String, String>,
+    /// What hashes have of the fields of a struct: [`TypeSet::note_idl`].
+    noted: BTreeMap<String, Vec<(String, bool)>>,
     /// Constants of `NAME_Constants`, in the `.msg` language, by the type that they belong to.
     constants: BTreeMap<String, String>,
 }
@@ -48,7 +60,8 @@ impl IdlTypes {
     /// [`MessageError::Line`] with `file` and the line.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MessageError> {
         let words = Words::new(text, Language::Idl);
-        let mut parser = IdlParser { words, modules: Vec::new(), types: self };
+        let (modules, enum_names) = (Vec::new(), Vec::new());
+        let mut parser = IdlParser { words, modules, enum_names, types: self };
         while !parser.words.are_over() {
             parser.declaration().map_err(|why| parser.words.failed(file, text, why))?;
         }
@@ -62,7 +75,9 @@ impl IdlTypes {
     pub fn add_to(&self, types: &mut TypeSet) -> Result<(), MessageError> {
         self.structs.iter().try_for_each(|(name, text)| {
             let constants = self.constants.get(name).map_or("", String::as_str);
-            types.add(name, &format!("{text}{constants}"))
+            types.add(name, &format!("{text}{constants}"))?;
+            types.note_idl(name, self.noted.get(name).map_or(&[][..], Vec::as_slice));
+            Ok(())
         })
     }
 
@@ -75,6 +90,8 @@ impl IdlTypes {
 struct IdlParser<'t, 'o> {
     words: Words<'t>,
     modules: Vec<&'t str>,
+    /// Names of the enums that the struct or typedef at hand uses.
+    enum_names: Vec<String>,
     types: &'o mut IdlTypes,
 }
 
@@ -109,7 +126,7 @@ impl<'t> IdlParser<'t, '_> {
                 }
                 Ok(())
             }
-            "enum" | "bitmask" => self.enumeration(&annotations),
+            word @ ("enum" | "bitmask") => self.enumeration(&annotations, word == "bitmask"),
             "union" | "bitset" | "interface" | "valuetype" | "exception" | "native" => {
                 let name = self.name()?;
                 self.skip_block();
@@ -190,16 +207,46 @@ impl<'t> IdlParser<'t, '_> {
     }
 
     fn constant(&mut self) -> Result<(), &'static str> {
-        let kind = self.element();
+        // That of a typedef or an enum is the one it stands for.
+        let kind = self.element().map(|kind| match self.types.aliases.get(&kind) {
+            Some((element, _)) => element.clone(),
+            None => kind,
+        });
         let name = self.name()?;
         self.expect("=", "is a constant without a value")?;
         let begin = self.words.at;
-        // One that is hexadecimal, or another constant.
-        let count = self.count().ok().filter(|_| self.words.peek() == ";");
-        let mut value = count.map_or_else(String::new, |count| count.to_string());
-        if count.is_none() {
-            self.words.at = begin;
+        let others = ["bool", "float32", "float64"];
+        let is_other = |kind: &str| others.contains(&kind) || kind.contains("string");
+        let number = match &kind {
+            Ok(kind) if !is_other(kind) => self.number(0, 0),
+            _ => Err(NOT_WHOLE),
+        };
+        let number = number.ok().filter(|_| self.words.peek() == ";");
+        let value = number.map_or_else(
+            || {
+                self.words.at = begin;
+                self.words_of_value()
+            },
+            |number| number.to_string(),
+        );
+        self.expect(";", "has no ; after a constant")?;
+        if let Some(number) = number {
+            let full = self.full(name);
+            self.types.numbers.insert(full, number);
         }
+        // rosidl puts the constants of a message into a module NAME_Constants.
+        let owner = self.modules.last().and_then(|module| module.strip_suffix("_Constants"));
+        match (kind, owner) {
+            (Ok(kind), Some(owner)) => self.add_constant(owner, &kind, name, &value),
+            (Err(why), Some(_)) => self.cannot_use(name, why),
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// The value of a constant that is not a whole number.
+    fn words_of_value(&mut self) -> String {
+        let mut value = String::new();
         while self.words.peek() != ";" && !self.words.are_over() {
             let word = self.words.next();
             match word.strip_prefix('"') {
@@ -213,43 +260,96 @@ impl<'t> IdlParser<'t, '_> {
                 _ => value.push_str(word),
             }
         }
-        self.expect(";", "has no ; after a constant")?;
-        let full = self.full(name);
-        self.types.numbers.insert(full, value.clone());
-        // rosidl puts the constants of a message into a module NAME_Constants.
-        let owner = self.modules.last().and_then(|module| module.strip_suffix("_Constants"));
-        if let (Ok(kind), Some(owner)) = (kind, owner) {
-            let module = self.modules.pop();
-            let full = self.full(owner);
-            self.modules.extend(module);
-            let value = match value.as_str() {
-                "TRUE" => "true".to_owned(),
-                "FALSE" => "false".to_owned(),
-                // The field of this type is a number.
-                _ if kind == "char" => letter(&value).map_or(value, |code| code.to_string()),
-                _ => value,
-            };
-            let line = format!("{kind} {}={value}\n", name.to_ascii_uppercase());
-            self.types.constants.entry(full).or_default().push_str(&line);
+        value
+    }
+
+    fn add_constant(&mut self, owner: &str, kind: &str, name: &str, value: &str) {
+        // A constant has no bound.
+        let kind = kind.split('<').next().unwrap_or_default();
+        let value = match value {
+            "TRUE" => "true",
+            "FALSE" => "false",
+            value => value,
+        };
+        let is_of_kind = match (kind, Primitive::from_name(kind)) {
+            ("string" | "wstring" | "bool", _) => true,
+            ("float32" | "float64", _) => value.parse::<f64>().is_ok(),
+            (_, Some(_)) => value.parse::<i128>().is_ok(),
+            (_, None) => false,
+        };
+        if !is_of_kind {
+            self.cannot_use(name, "is a constant whose value is not a number of its type");
+            return;
+        }
+        let module = self.modules.pop();
+        let full = self.full(owner);
+        self.modules.extend(module);
+        let line = format!("{kind} {}={value}\n", name.to_ascii_uppercase());
+        self.types.constants.entry(full).or_default().push_str(&line);
+    }
+
+    fn enumeration(&mut self, annotations: &[String], is_mask: bool) -> Result<(), &'static str> {
+        let name = self.name()?;
+        // DDS-XTypes 1.3, 7.3.1.2.1.2 and 7.3.1.2.1.9.
+        let bits = match stated(annotations, "bit_bound") {
+            Some(0..=8) => 8,
+            Some(9..=16) => 16,
+            Some(33..=64) => 64,
+            _ => 32,
+        };
+        let short_name = short(&self.full(name));
+        self.types.aliases.insert(short_name.clone(), (format!("uint{bits}"), String::new()));
+        let begin = self.words.at;
+        match self.enumerators(name, bits, is_mask) {
+            Ok(text) => {
+                self.types.enumerators.insert(short_name, text);
+            }
+            // Its values are numbers without names.
+            Err(_) => {
+                self.words.at = begin;
+                self.skip_block();
+            }
         }
         Ok(())
     }
 
-    fn enumeration(&mut self, annotations: &[String]) -> Result<(), &'static str> {
-        let name = self.name()?;
-        self.skip_block();
-        // DDS-XTypes 1.3, 7.3.1.2.1.2 and 7.3.1.2.1.9.
-        let bound = annotations.iter().find_map(|it| it.strip_prefix("bit_bound"));
-        let bits = bound.map(|it| it.chars().filter(char::is_ascii_digit).collect::<String>());
-        let kind = match bits.and_then(|it| it.parse::<u32>().ok()) {
-            Some(0..=8) => "uint8",
-            Some(9..=16) => "uint16",
-            Some(33..=64) => "uint64",
-            _ => "uint32",
-        };
-        let full = self.full(name);
-        self.types.aliases.insert(short(&full), (kind.to_owned(), String::new()));
-        Ok(())
+    /// The names of an enum or a bitmask, as constants of the `.msg` language.
+    fn enumerators(&mut self, of: &str, bits: u32, is_mask: bool) -> Result<String, &'static str> {
+        self.expect("{", "has no { after the name of an enum")?;
+        let (mut text, mut next) = (String::new(), 0_i128);
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            let annotations = self.annotations()?;
+            if self.words.peek() == "}" {
+                self.words.at += 1;
+                return self.expect(";", "has no ; after an enum").map(|()| text);
+            }
+            let written = self.name()?;
+            next = stated(&annotations, if is_mask { "position" } else { "value" }).unwrap_or(next);
+            if self.words.peek() == "=" {
+                self.words.at += 1;
+                next = self.number(0, 0)?;
+            }
+            let bit = u32::try_from(next).ok().filter(|bit| *bit < bits);
+            let value = match is_mask {
+                true => 1_i128 << bit.ok_or(NOT_WHOLE)?,
+                // As a field of this type is shown, which has no sign.
+                false => next.rem_euclid(1_i128 << bits),
+            };
+            for full in [self.full(written), full_within(&self.modules, &[of, written])] {
+                self.types.numbers.insert(full, value);
+            }
+            let name = lower_case(&format!("{of}_{written}"), |name| {
+                names.iter().any(|other| other == name)
+            });
+            let line = format!("uint{bits} {}={value}\n", name.to_ascii_uppercase());
+            text.push_str(&line);
+            names.push(name);
+            next = next.checked_add(1).ok_or(NOT_WHOLE)?;
+            if self.words.peek() == "," {
+                self.words.at += 1;
+            }
+        }
     }
 
     /// Others than one that cannot be read can be used.
@@ -265,12 +365,15 @@ impl<'t> IdlParser<'t, '_> {
     }
 
     fn aliased(&mut self) -> Result<(), &'static str> {
+        self.enum_names.clear();
         let kind = self.field_type()?;
+        let names = self.enum_names.concat();
         loop {
             let name = self.name()?;
             let dimensions = self.dimensions()?;
-            let full = self.full(name);
-            self.types.aliases.insert(short(&full), joined(kind.clone(), &dimensions)?);
+            let short_name = short(&self.full(name));
+            self.types.enumerators.insert(short_name.clone(), names.clone());
+            self.types.aliases.insert(short_name, joined(kind.clone(), &dimensions)?);
             match self.words.next() {
                 "," => {}
                 ";" => return Ok(()),
@@ -291,10 +394,13 @@ impl<'t> IdlParser<'t, '_> {
             }
         }
         let begin = self.words.at;
+        self.enum_names.clear();
         match self.members() {
-            Ok(text) => {
+            Ok((mut text, noted)) => {
+                text.extend(self.enum_names.drain(..));
                 let full = self.full(name);
                 self.types.unusable.remove(&full);
+                self.types.noted.insert(full.clone(), noted);
                 self.types.structs.insert(full, text);
                 self.expect(";", "has no ; after a struct")
             }
@@ -314,14 +420,14 @@ impl<'t> IdlParser<'t, '_> {
         }
     }
 
-    /// The members up to the end of their struct, in the `.msg` language.
-    fn members(&mut self) -> Result<String, &'static str> {
-        let (mut text, mut names) = (String::new(), Vec::new());
+    /// The members up to the end of their struct, in the `.msg` language, and what hashes have of them.
+    fn members(&mut self) -> Result<(String, Vec<(String, bool)>), &'static str> {
+        let (mut text, mut names, mut noted) = (String::new(), Vec::new(), Vec::new());
         loop {
             let annotations = self.annotations()?;
             if self.words.peek() == "}" {
                 self.words.at += 1;
-                return Ok(text);
+                return Ok((text, noted));
             }
             let is_optional = |it: &String| it.starts_with("optional") && !it.contains("false");
             if annotations.iter().any(is_optional) {
@@ -336,6 +442,7 @@ impl<'t> IdlParser<'t, '_> {
                 // rosidl gives a struct without members one that is not a field.
                 if name != "structure_needs_at_least_one_member" {
                     text.extend([&element, &shape, " ", &name, "\n"].map(|part: &str| part));
+                    noted.push((written.to_owned(), element == "char"));
                 }
                 names.push(name);
                 match self.words.next() {
@@ -357,22 +464,84 @@ impl<'t> IdlParser<'t, '_> {
         Ok(all)
     }
 
-    /// A length: a number, or the name of a constant.
+    /// A length. Without parentheses it has no `>>`, which ends two types.
     fn count(&mut self) -> Result<usize, &'static str> {
-        let is_number = self.words.peek().starts_with(|first: char| first.is_ascii_digit());
-        let count = if is_number {
-            whole(self.words.next())
-        } else {
-            let name = self.scoped(|types, full| types.numbers.contains_key(full))?;
-            self.types.numbers.get(&name).and_then(|value| whole(value))
-        };
+        let count = self.number(SUMS, 0).ok().and_then(|count| usize::try_from(count).ok());
         count.filter(|count| *count > 0).ok_or("has a length that is not a number")
+    }
+
+    /// A whole number: operators of a rank, and those that bind more.
+    fn number(&mut self, rank: usize, depth: usize) -> Result<i128, &'static str> {
+        let Some(operators) = OPERATORS.get(rank) else { return self.operand(depth) };
+        let mut left = self.number(rank + 1, depth)?;
+        loop {
+            let sign = self.words.peek();
+            if !operators.contains(&sign) {
+                return Ok(left);
+            }
+            self.words.at += 1;
+            // That of a shift is two words.
+            if ["<", ">"].contains(&sign) {
+                self.expect(sign, NOT_WHOLE)?;
+            }
+            let right = self.number(rank + 1, depth)?;
+            let bits = u32::try_from(right).ok().filter(|bits| *bits < 64);
+            let value = match sign {
+                "|" => Some(left | right),
+                "^" => Some(left ^ right),
+                "&" => Some(left & right),
+                "<" => bits.and_then(|bits| left.checked_mul(1_i128 << bits)),
+                ">" => bits.map(|bits| left >> bits),
+                "+" => left.checked_add(right),
+                "-" => left.checked_sub(right),
+                "*" => left.checked_mul(right),
+                "/" => left.checked_div(right),
+                _ => left.checked_rem(right),
+            };
+            left = value.ok_or(NOT_WHOLE)?;
+        }
+    }
+
+    fn operand(&mut self, depth: usize) -> Result<i128, &'static str> {
+        if depth > MOST_DEPTH {
+            return Err(NOT_WHOLE);
+        }
+        let word = self.words.peek();
+        let value = match word.chars().next() {
+            Some('(') => {
+                self.words.at += 1;
+                let value = self.number(0, depth + 1)?;
+                self.expect(")", NOT_WHOLE)?;
+                return Ok(value);
+            }
+            Some(sign @ ('+' | '-' | '~')) => {
+                self.words.at += 1;
+                let value = self.operand(depth + 1)?;
+                return match sign {
+                    '+' => Ok(value),
+                    '-' => value.checked_neg().ok_or(NOT_WHOLE),
+                    _ => Ok(!value),
+                };
+            }
+            Some('0'..='9') => integer(self.words.next()),
+            Some('\'') => letter(self.words.next()).map(i128::from),
+            _ => {
+                let name = self.scoped(|types, full| types.numbers.contains_key(full))?;
+                self.types.numbers.get(&name).copied()
+            }
+        };
+        value.ok_or(NOT_WHOLE)
     }
 
     /// A type and its shape: `[]`, `[<=N]`, `[N]` or nothing.
     fn field_type(&mut self) -> Result<(String, String), &'static str> {
         if self.words.peek() != "sequence" {
             let element = self.element()?;
+            if let Some(names) = self.types.enumerators.get(&element)
+                && !self.enum_names.contains(names)
+            {
+                self.enum_names.push(names.clone());
+            }
             let alias = self.types.aliases.get(&element);
             return Ok(alias.cloned().unwrap_or((element, String::new())));
         }
@@ -469,6 +638,29 @@ impl<'t> IdlParser<'t, '_> {
         let seen = |depth: usize| full_within(&self.modules[..depth], &parts);
         let known = (0..=depth).rev().map(seen).find(|full| is_known(types, full));
         Ok(known.unwrap_or_else(|| seen(if parts.len() > 1 { 0 } else { depth })))
+    }
+}
+
+/// A whole number as it is written (OMG IDL 4.2, 7.2.6.1).
+fn integer(word: &str) -> Option<i128> {
+    let digits = word.to_ascii_lowercase();
+    match (digits.strip_prefix("0x"), digits.strip_prefix('0')) {
+        (Some(digits), _) => i128::from_str_radix(digits, 16).ok(),
+        (None, Some(digits)) if !digits.is_empty() => i128::from_str_radix(digits, 8).ok(),
+        _ => digits.parse().ok(),
+    }
+}
+
+/// The number of an annotation, as in `bit_bound(8)` and `bit_bound(value=8)`.
+fn stated(annotations: &[String], name: &str) -> Option<i128> {
+    let inner = |it: &String| {
+        let inner = it.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?;
+        inner.rsplit('=').next().map(str::to_owned)
+    };
+    let number = annotations.iter().find_map(inner)?;
+    match number.strip_prefix('-') {
+        Some(digits) => integer(digits).map(|number| -number),
+        None => integer(&number),
     }
 }
 
@@ -580,7 +772,8 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
                    struct Wide { wchar w; };\n\
                    struct Text { wstring w; sequence<wstring<9>, 2> more; };\nunion U switch (long) { case 1: long a; };\n\
                    struct Child : Shape { long more; };\nstruct Last { char c; };";
-        let shape = "string color\nint32 shape_size\nuint32 fill\nint32[4] grid\n";
+        let shape = "string color\nint32 shape_size\nuint32 fill\nint32[4] grid\n\
+                     uint32 COLOR_RED=0\nuint32 COLOR_GREEN=1\n";
         assert_eq!(text_of(idl, "idl/msg/Shape"), shape);
         assert_eq!(text_of(idl, "idl/msg/Last"), "char c\n");
         assert_eq!(text_of(idl, "idl/msg/Text"), "wstring w\nwstring<=9[<=2] more\n");
@@ -615,10 +808,10 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
                    struct Maybe { long a; @optional long b; };\n@mutable struct Free { long a; };\n\
                    @extensibility(MUTABLE) struct Freer { long a; };\n\
                    @verbatim(language=\"comment\", text=\"mutable\") @appendable struct Plain { long a; };";
-        assert_eq!(
-            text_of(idl, "idl/msg/State"),
-            "uint8 mode\nuint16 kind\nuint32 flags\nuint64 wide\n"
-        );
+        let state = "uint8 mode\nuint16 kind\nuint32 flags\nuint64 wide\n\
+                     uint8 MODE_OFF=0\nuint8 MODE_ON=1\nuint16 KIND_A=0\nuint32 FLAGS_LOW=1\n\
+                     uint32 FLAGS_HIGH=2147483648\nuint64 WIDE_A=1\n";
+        assert_eq!(text_of(idl, "idl/msg/State"), state);
         assert_eq!(text_of(idl, "idl/msg/Plain"), "int32 a\n");
         let mut types = IdlTypes::default();
         types.add("a.idl", idl).unwrap();
@@ -663,16 +856,51 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
         assert!(IdlTypes::default().add("a.idl", &deep).is_err());
     }
 
-    /// As ROS 2 has published it for `std_msgs/msg/Byte`, whose field is an octet in IDL.
     #[test]
-    fn an_octet_has_the_hash_of_a_byte() {
-        let idl = "module std_msgs { module msg { struct Byte { octet data; }; }; };";
+    fn constants_are_computed_and_enums_have_names() {
+        let idl = "const long BASE = 2 * 8 - 010; const long MASK = ~(1 << 2) & 0xF | 'A' ^ 'A';\n\
+                   enum Light { kRed, @value(5) GREEN, Blue, @value(-1) NONE };\n\
+                   typedef Light Lamps[2];\n\
+                   module a { module msg { module S_Constants {\n\
+                   const unsigned long TWICE = 2 * BASE; const Light FIRST = GREEN; const double HALF = -.5;\n\
+                   const double TWO = 4 / 2; const string<4> NOTE = \"a\"; };\n\
+                   struct S { octet a[BASE + 1]; sequence<string<MASK-1>> b; Lamps lamps; }; }; };";
+        let wanted = "byte[9] a\nstring<=10[] b\nuint32[2] lamps\n\
+                      uint32 LIGHT_K_RED=0\nuint32 LIGHT_GREEN=5\nuint32 LIGHT_BLUE=6\n\
+                      uint32 LIGHT_NONE=4294967295\n\
+                      uint32 TWICE=16\nuint32 FIRST=5\nfloat64 HALF=-.5\nstring NOTE=\"a\"\n";
+        assert_eq!(text_of(idl, "a/msg/S"), wanted);
         let mut types = IdlTypes::default();
         types.add("a.idl", idl).unwrap();
-        let mut set = TypeSet::default();
-        types.add_to(&mut set).unwrap();
-        let hash = set.hash("std_msgs/msg/Byte").unwrap();
-        assert_eq!(hash[..4], [0x41, 0xe1, 0xa3, 0x34]);
+        let named: Vec<String> = types.unusable().map(ToString::to_string).collect();
+        assert!(named.len() == 1 && named[0].contains("`TWO` is a constant"), "{named:?}");
+        for wrong in ["1 / 0", "1 << 64", "0x", "08", "1 +", "(1", "NAME", "9 9", "1 < 2"] {
+            let idl = format!("const long N = {wrong}; struct A {{ long a[N]; }};");
+            let mut types = IdlTypes::default();
+            types.add("a.idl", &idl).unwrap();
+            assert_eq!(types.unusable().count(), 1, "{wrong}");
+        }
+        let deep = format!("const long N = {}1;", "(".repeat(1 << 16));
+        IdlTypes::default().add("a.idl", &deep).unwrap();
+    }
+
+    /// As ROS 2 has published it for `std_msgs/msg/Byte`, whose field is an octet in IDL.
+    /// The second one is SHA-256 of its description, in which a `char` has number 13 and names keep their capitals.
+    #[test]
+    fn hashes_are_those_of_the_types_in_idl() {
+        for (name, member, wanted) in [
+            ("Byte", "octet data", [0x41, 0xe1, 0xa3, 0x34]),
+            ("Letters", "sequence<char> inUse", [0x22, 0x81, 0x89, 0xff]),
+        ] {
+            let idl =
+                format!("module std_msgs {{ module msg {{ struct {name} {{ {member}; }}; }}; }};");
+            let mut types = IdlTypes::default();
+            types.add("a.idl", &idl).unwrap();
+            let mut set = TypeSet::default();
+            types.add_to(&mut set).unwrap();
+            let hash = set.hash(&format!("std_msgs/msg/{name}")).unwrap();
+            assert_eq!(hash[..4], wanted, "{name}");
+        }
     }
 
     #[test]

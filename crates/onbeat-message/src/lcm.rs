@@ -218,7 +218,7 @@ pub(super) fn lower_case(written: &str, is_taken: impl Fn(&str) -> bool) -> Stri
 }
 
 /// A whole number of a constant, decimal or hexadecimal.
-pub(super) fn whole(value: &str) -> Option<usize> {
+fn whole(value: &str) -> Option<usize> {
     match value.strip_prefix("0x") {
         Some(digits) => usize::from_str_radix(digits, 16).ok(),
         None => value.parse().ok(),

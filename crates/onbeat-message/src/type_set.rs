@@ -75,6 +75,14 @@ impl TypeSet {
         Ok(())
     }
 
+    /// Notes what the hash has of the fields of a definition in IDL, as in `Field::of_idl`.
+    pub(super) fn note_idl(&mut self, name: &str, fields: &[(String, bool)]) {
+        let Some(of) = self.definitions.0.get_mut(name) else { return };
+        for (field, of_idl) in of.fields.iter_mut().zip(fields) {
+            field.of_idl = Some(of_idl.clone());
+        }
+    }
+
     /// Returns a definition.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<&Definition> {

@@ -29,7 +29,6 @@ impl<'t> Words<'t> {
         let is_idl = language == Language::Idl;
         let (mut all, mut line, mut rest) = (Vec::new(), 1, text);
         while let Some(first) = rest.chars().next() {
-            let is_part = |letter: char| letter.is_alphanumeric() || "_.+-".contains(letter);
             let (length, is_word) = if rest.starts_with("//") || is_idl && first == '#' {
                 (rest.find('\n').unwrap_or(rest.len()), false)
             } else if rest.starts_with("/*") {
@@ -47,8 +46,17 @@ impl<'t> Words<'t> {
             } else if is_idl && rest.starts_with("::") {
                 (2, true)
             } else {
-                let end = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
-                (end.max(first.len_utf8()), true)
+                // In IDL, a sign is an operator, but in an exponent.
+                let is_decimal =
+                    first == '.' || first.is_ascii_digit() && !rest[1..].starts_with(['x', 'X']);
+                let mut before = ' ';
+                let end = rest.find(|letter: char| {
+                    let before = std::mem::replace(&mut before, letter);
+                    let is_sign = !is_idl || is_decimal && "eE".contains(before);
+                    let is_part = letter.is_alphanumeric() || "_.".contains(letter);
+                    !(is_part || is_sign && "+-".contains(letter))
+                });
+                (end.unwrap_or(rest.len()).max(first.len_utf8()), true)
             };
             if is_word {
                 all.push(Word { text: &rest[..length], line });
@@ -106,5 +114,8 @@ mod tests {
             shown,
             [("a.b", 1), ("c", 2), ("[", 2), ("3", 2), ("]", 2), (";", 2), ("-1e3", 3)]
         );
+        let found = Words::new("-1e-3 0xE-1 N+2", Language::Idl).all;
+        let shown: Vec<_> = found.iter().map(|word| word.text).collect();
+        assert_eq!(shown, ["-", "1e-3", "0xE", "-", "1", "N", "+", "2"]);
     }
 }
