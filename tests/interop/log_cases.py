@@ -142,10 +142,11 @@ def encodings():
     idl += b" struct Float64 { double data; }; }; };\n"
     log = opened(other("idl", "cdr", (FLOAT, "ros2idl", idl), b"\0\1\0\0" + struct.pack("<d", 1.5)), both)
     assert log["/other"]["data"].tolist() == [1.5] * 10
-    # What is neither read nor used is no obstacle.
-    idl = b"module a { @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct S { F f; char c; }; };"
-    log = opened(other("omgidl", "cdr", ("a::S", "omgidl", idl), b"\0\1\0\0\3A"), both)
-    assert log["/other"].message(0) == {"f": 3, "c": 65}
+    # What is neither read nor used is no obstacle; a constant is that of its module.
+    idl = b"module b { const long N = 1; }; module a { const long N = 7; const long M = 2 * b::N;"
+    idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct S { F f; char c; octet d[M + 010]; }; };"
+    log = opened(other("omgidl", "cdr", ("a::S", "omgidl", idl), b"\0\1\0\0\3A" + bytes(range(10))), both)
+    assert log["/other"].message(0) == {"f": 3, "c": 65, "d": list(range(10))}
 
 
 def interfaces():

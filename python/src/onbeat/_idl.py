@@ -1,5 +1,6 @@
 """Definitions in IDL (OMG IDL 4.2), as far as rosidl and Fast DDS use it: structures, enumerations, constants and typedefs."""
 
+import ast
 import re
 
 from .definition import Field, TypeMismatch
@@ -31,6 +32,9 @@ _WORD = re.compile(
     r'|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|[A-Za-z_]\w*|::|0[xX][0-9a-fA-F]+|\d[\w.+]*|\S)',
     re.DOTALL | re.MULTILINE,
 )
+#: A name in an expression, with its modules; 0x begins none. Of other numbers, a zero begins those to the base 8.
+_NAME = re.compile(r"(?<!\w)(?:::)?[A-Za-z_]\w*(?:::\w+)*")
+_OCTAL = re.compile(r"(?<![\w.])0+(?=[0-9])")
 
 
 def parse(text: str) -> dict[str, list[Field]]:
@@ -46,6 +50,7 @@ class _Parser:
         self._types: dict[str, list[Field]] = {}
         #: Kind and dimensions of typedefs; enumerations are numbers.
         self._names: dict[str, tuple[str, list[int | None]]] = {}
+        #: Whole numbers and the names of enumerations, with their modules.
         self._constants: dict[str, int] = {}
         self._extra = 0
 
@@ -102,8 +107,12 @@ class _Parser:
                 self._struct()
             case "typedef":
                 kind, shape = self._kind()
-                name = self._next()
-                self._names[self._full(name)] = (kind, self._dimensions() + shape)
+                while True:
+                    name = self._full(self._next())
+                    self._names[name] = (kind, self._dimensions() + shape)
+                    if self._peek() != ",":
+                        break
+                    self._next()
             case "enum" | "bitmask":
                 name = self._next()
                 # DDS-XTypes 1.3, 7.3.1.2.1.2 and 7.3.1.2.1.9.
@@ -120,7 +129,9 @@ class _Parser:
                 self._kind()
                 name = self._next()
                 self._expect("=")
-                self._constants[name] = self._number_until(";")
+                number = self._number_until(";")
+                if number is not None:
+                    self._constants[self._full(name)] = number
                 return
             case ";":
                 return
@@ -144,21 +155,33 @@ class _Parser:
                     number = int(re.split(r"[(=]", it)[-1].rstrip(")"), 0)
             word = self._next()
             if word != ",":
-                self._constants[word] = number
+                self._constants[self._full(word)] = number
                 number += 1
         self._expect("}")
 
-    def _number_until(self, end: str) -> int:
+    def _number_until(self, end: str) -> int | None:
+        """The whole number of a constant expression; None for another value, which is of no use as a length."""
         words = []
         while self._peek() not in (end, ""):
             words.append(self._next())
         self._expect(end)
         text = "".join(words)
+        if '"' in text or "'" in text:
+            return None
         try:
-            return self._constants[words[-1]] if words and words[-1] in self._constants else int(text.lstrip("+"), 0)
-        except ValueError:
-            # Of a type without use as a length.
-            return -1
+            text = _NAME.sub(lambda name: f"({self._constant(name[0])})", text)
+            return _computed(ast.parse(_OCTAL.sub("0o", text), mode="eval").body)
+        except (ValueError, ArithmeticError, LookupError, SyntaxError, RecursionError, MemoryError):
+            return None
+
+    def _constant(self, name: str) -> int:
+        """The constant of the nearest module that has one of this name."""
+        own = name.removeprefix("::").replace("::", "/")
+        for depth in range(0 if name.startswith("::") else len(self._module), -1, -1):
+            full = "/".join([*self._module[:depth], own])
+            if full in self._constants:
+                return self._constants[full]
+        raise LookupError
 
     def _full(self, name: str) -> str:
         return "/".join([*self._module, name])
@@ -219,7 +242,7 @@ class _Parser:
 
     def _length(self, end: str) -> int:
         number = self._number_until(end)
-        if number < 0:
+        if number is None or number < 0:
             raise TypeMismatch("a length in the IDL is not a number or a constant")
         return number
 
@@ -269,3 +292,37 @@ class _Parser:
         name = self._known(self._scoped())
         kind, shape = self._names.get(name, (name, []))
         return kind, list(shape)
+
+
+def _computed(of: ast.expr) -> int:
+    """The value of an expression of whole numbers; Python ranks their operators as IDL does."""
+    match of:
+        case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=op, operand=inner):
+            value = _computed(inner)
+            return -value if isinstance(op, ast.USub) else ~value if isinstance(op, ast.Invert) else value
+        case ast.BinOp(left=left, op=op, right=right):
+            one, two = _computed(left), _computed(right)
+            match op:
+                case ast.Div() | ast.Mod():
+                    # Towards zero, unlike Python's.
+                    whole = abs(one) // abs(two) * (1 if (one < 0) == (two < 0) else -1)
+                    return whole if isinstance(op, ast.Div) else one - whole * two
+                case ast.BitOr():
+                    return one | two
+                case ast.BitXor():
+                    return one ^ two
+                case ast.BitAnd():
+                    return one & two
+                case ast.LShift() if two < 64:
+                    return one << two
+                case ast.RShift():
+                    return one >> two
+                case ast.Add():
+                    return one + two
+                case ast.Sub():
+                    return one - two
+                case ast.Mult():
+                    return one * two
+    raise ValueError
