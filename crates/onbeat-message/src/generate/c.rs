@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain};
+use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain, quoted};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -97,7 +97,7 @@ fn codec(of: &Definition, hash: &str) -> String {
     );
     for constant in &of.constants {
         let value = match (plain(constant), constant.primitive) {
-            (Plain::Text(text), _) => format!("{text:?}"),
+            (Plain::Text(text), _) => quoted(&text),
             (Plain::Flag(on), _) => u8::from(on).to_string(),
             (Plain::Number(number), Primitive::Uint64) => format!("({number}ULL)"),
             // C has no number of which it would be the negative.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain};
+use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain, quoted};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -94,7 +94,7 @@ fn element_type(field: &Field, order: &[&Definition]) -> String {
 fn constant(of: &Constant) -> String {
     let kind = number_type(of.primitive, true);
     let (kind, value) = match (plain(of), of.primitive) {
-        (Plain::Text(text), _) => ("java.lang.String", format!("{text:?}")),
+        (Plain::Text(text), _) => ("java.lang.String", quoted(&text)),
         (Plain::Flag(on), _) => (kind, on.to_string()),
         (Plain::Number(number), Primitive::Float32) => (kind, format!("{number}f")),
         (Plain::Number(number), Primitive::Uint32 | Primitive::Int64) => {

@@ -22,8 +22,8 @@ fn in_order<'t>(types: &'t TypeSet, name: &str) -> Result<Vec<&'t Definition>, M
         above: &mut Vec<&'t str>,
         order: &mut Vec<&'t Definition>,
     ) {
-        // A type may contain a list of itself.
-        if above.contains(&of.name.as_str()) {
+        // A type may contain a list of itself, and share others many times over.
+        if above.contains(&of.name.as_str()) || order.iter().any(|it| it.name == of.name) {
             return;
         }
         above.push(&of.name);
@@ -35,9 +35,7 @@ fn in_order<'t>(types: &'t TypeSet, name: &str) -> Result<Vec<&'t Definition>, M
             }
         }
         above.pop();
-        if !order.iter().any(|other| other.name == of.name) {
-            order.push(of);
-        }
+        order.push(of);
     }
 
     // Nothing is missing and nothing is circular, or this is an error.
@@ -75,6 +73,11 @@ fn class_name(full: &str, order: &[&Definition], own: impl Fn(&str) -> String) -
 /// Returns the name of a constant; `TYPE` and `HASH` are those of the generated code.
 fn constant_name(name: &str) -> String {
     free(name, "TYPE HASH")
+}
+
+/// Returns a text in quotation marks for C, Java and Python, which know the escapes of JSON and not those of Rust.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// Returns the hash as ROS 2 writes it.
@@ -171,6 +174,25 @@ mod tests {
             code.contains("    goal: pose = _field(default_factory=lambda: pose())\n"),
             "{code}"
         );
+    }
+
+    #[test]
+    fn a_text_is_one_of_its_language() {
+        let text = "string NOTE='\u{26a0}\u{fe0f} e\u{301} \u{200b}\"'\n";
+        let types = TypeSet::from_text("demo/A", text).unwrap();
+        let literal = "\"\u{26a0}\u{fe0f} e\u{301} \u{200b}\\\"\"";
+        for write in [c, java, python] {
+            let code = write(&types, "demo/A").unwrap();
+            assert!(code.contains(literal), "{code}");
+        }
+    }
+
+    #[test]
+    fn types_that_share_others_are_ordered_once() {
+        let one = |number: usize| format!("T{0} a\nT{0} b\n===\nMSG: demo/T{0}\n", number + 1);
+        let text = (0..40).map(one).collect::<String>() + "int8 n\n";
+        let types = TypeSet::from_text("demo/T0", &text).unwrap();
+        assert_eq!(in_order(&types, "demo/T0").unwrap().len(), 41);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plain, constant_name, free, hash_text, in_order, is_among, plain};
+use super::{Plain, constant_name, free, hash_text, in_order, is_among, plain, quoted};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -52,7 +52,7 @@ fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
     );
     for constant in &of.constants {
         let value = match plain(constant) {
-            Plain::Text(text) => format!("{text:?}"),
+            Plain::Text(text) => quoted(&text),
             Plain::Flag(true) => "True".to_owned(),
             Plain::Flag(false) => "False".to_owned(),
             Plain::Number(number) => number,
@@ -63,7 +63,7 @@ fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
     for field in &of.fields {
         let (hint, default) = hint_and_default(field, order);
         if !field.comment.is_empty() {
-            let _ = writeln!(code, "    # {}", field.comment);
+            let _ = writeln!(code, "    # {}", field.comment.replace('\r', " "));
         }
         let _ = writeln!(code, "    {}: {hint} = {default}", attribute(field));
     }
