@@ -413,6 +413,10 @@ def crashed(bag):
             cut = folder / "cut.db3"
             # Within a page, which SQLite would fill with zeros.
             cut.write_bytes(work.read_bytes()[: work.stat().st_size * 6 // 10 // 4096 * 4096 + 1000])
+            # The number of rows of a page, which SQLite believes.
+            short = bytearray(work.read_bytes())
+            short[next(at for at in range(len(short) - 4096, 0, -4096) if short[at] == 13 and short[at + 4] > 9) + 4] -= 2
+            (folder / "short.db3").write_bytes(short)
         database.close()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -421,6 +425,12 @@ def crashed(bag):
     log = opened(cut, {"/f": wanted})
     assert log["/f"]["data"].tolist() == [*(n / 2 for n in range(30)), *(n / 2 for n in range(wanted - 30))]
     assert "pages of its database" in gateway("list", cut)["cut"]
+    why = "its index of times has 2030 rows, and 2028 were found"
+    assert gateway("list", folder / "short.db3")["cut"] == why
+    try:
+        raise AssertionError(onbeat.load(folder / "short.db3"))
+    except onbeat.OnbeatError as error:
+        assert why in str(error), error
 
 
 for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, bags):

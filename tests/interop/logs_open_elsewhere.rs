@@ -362,7 +362,8 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
          printf ('%d', cellfun (@numel, log.tf.transforms_child_frame_id));
          log = onbeat.load ('{folder}/service.mcap');
          printf (' %d', sum (log.other.info_sequence_number));
-         try, onbeat.load ('{folder}/damaged.mcap'); catch why, printf (' %s', why.identifier); end",
+         try, onbeat.load ('{folder}/damaged.mcap'); catch why, printf (' %s', why.identifier); end
+         try, onbeat.load ('{folder}/short.db3'); catch why, printf (' %s', why.identifier); end",
         names.join(", "),
         folder = folder.path().display(),
     ));
@@ -376,7 +377,7 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
     found.sort_unstable();
     counts.sort_unstable();
     assert_eq!(found, counts);
-    assert_eq!(last, "types 217.5\nhä🤖\n131313 50 onbeat:log");
+    assert_eq!(last, "types 217.5\nhä🤖\n131313 50 onbeat:log onbeat:log");
 }
 
 fn part(bytes: &[u8]) -> Vec<u8> {

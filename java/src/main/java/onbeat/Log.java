@@ -271,7 +271,11 @@ public final class Log {
                 topics.put(number, channel);
                 put(base + topics.size() - 1, channel);
             });
+            // Rows of a damaged page can be gone without a word; the index of times has them.
+            long indexed = database.indexed("timestamp_idx");
+            long[] found = {0};
             List<String> lost = database.rows("messages", (number, of) -> {
+                found[0]++;
                 Object topic = of.get("topic_id");
                 Object data = of.get("data");
                 LogChannel channel = topics.get(topic);
@@ -284,6 +288,9 @@ public final class Log {
                 long at = of.get("timestamp") instanceof Long ? (Long) of.get("timestamp") : 0;
                 channel.add(ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN), 0, bytes.length, channel.rows(), at);
             });
+            if (indexed > found[0] && database.cut.isEmpty() && lost.isEmpty()) {
+                lost.add("its index of times has " + indexed + " rows, and " + found[0] + " were found");
+            }
             isComplete = database.cut.isEmpty() && lost.isEmpty();
             for (String why : lost) {
                 if (database.cut.isEmpty()) damaged(why);

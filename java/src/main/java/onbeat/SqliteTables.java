@@ -29,6 +29,8 @@ final class SqliteTables implements AutoCloseable {
     private static final int HEAD = 100;
     private static final int LEAF = 0x0d;
     private static final int INTERIOR = 0x05;
+    private static final int INDEX_LEAF = 0x0a;
+    private static final int INDEX_INTERIOR = 0x02;
     private static final int MOST_DEPTH = 32;
     /** Longest value, in bytes. */
     private static final long MOST_BYTES = 256L << 20;
@@ -41,6 +43,8 @@ final class SqliteTables implements AutoCloseable {
     private final Charset letters;
     /** Root page and text of the definition of each table. */
     private final Map<String, Object[]> tables = new HashMap<>();
+    /** Root page of each index. */
+    private final Map<String, Long> indexes = new HashMap<>();
     /** Pages that may still be read: a table that leads back to itself would never end. */
     private long left;
     /** The row before the next one, why those behind it cannot be read, and a sentence for each place of such rows. */
@@ -67,9 +71,11 @@ final class SqliteTables implements AutoCloseable {
                 ? ""
                 : "the file has " + pages + " of the " + stated + " pages of its database: it was not copied whole, or its recorder was killed";
         rows(1, "type,name,tbl_name,rootpage,sql".split(","), (number, columns) -> {
-            if ("table".equals(text(columns.get("type"))) && columns.get("rootpage") instanceof Long) {
-                tables.put(text(columns.get("name")), new Object[] {columns.get("rootpage"), text(columns.get("sql"))});
-            }
+            if (!(columns.get("rootpage") instanceof Long)) return;
+            String name = text(columns.get("name"));
+            String type = text(columns.get("type"));
+            if (type.equals("table")) tables.put(name, new Object[] {columns.get("rootpage"), text(columns.get("sql"))});
+            if (type.equals("index")) indexes.put(name, (Long) columns.get("rootpage"));
         });
         if (tables.isEmpty() && !damage.isEmpty()) throw new IOException(damage.get(0));
     }
@@ -83,6 +89,34 @@ final class SqliteTables implements AutoCloseable {
         Object[] of = tables.get(table);
         rows((Long) of[0], columnsOf((String) of[1]), to);
         return new ArrayList<>(damage);
+    }
+
+    /** Returns the number of rows in an index; 0 for one that is missing or damaged. */
+    long indexed(String index) {
+        Long root = indexes.get(index);
+        left = 2 * pages + 16;
+        try {
+            return root == null ? 0 : indexed(root, 0);
+        } catch (IOException | IndexOutOfBoundsException damaged) {
+            return 0;
+        }
+    }
+
+    private long indexed(long number, int depth) throws IOException {
+        ByteBuffer page = page(number);
+        int kind = page.get(0);
+        if (kind != INDEX_LEAF && kind != INDEX_INTERIOR || depth > MOST_DEPTH) {
+            throw new IOException("the database is damaged: page " + number + " is not one of an index");
+        }
+        // Pages that lead to others have rows of their own.
+        int rows = page.getShort(3) & 0xffff;
+        if (kind == INDEX_LEAF) return rows;
+        long all = rows + indexed(page.getInt(8) & 0xffffffffL, depth + 1);
+        for (int i = 0; i < rows; i++) {
+            int cell = page.getShort(12 + 2 * i) & 0xffff;
+            all += indexed(page.getInt(cell) & 0xffffffffL, depth + 1);
+        }
+        return all;
     }
 
     /** Decodes a text; null is empty. */
