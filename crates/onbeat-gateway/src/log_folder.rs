@@ -6,7 +6,7 @@
 //! Absent on purpose: custom data and policies, which say nothing about records.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use onbeat_host::foreign;
@@ -133,15 +133,11 @@ impl FolderMessages {
 
         let mut files = Vec::new();
         for name in &metadata.files {
-            // Older versions name the folder too; a name leads nowhere else.
-            let name = Path::new(name).file_name().unwrap_or_default();
-            let named = path.join(name);
-            // The player of ROS 2 leaves the unpacked file beside the packed one.
-            let plain =
-                name.to_str().and_then(|it| it.strip_suffix(PACKED)).map(|it| path.join(it));
-            match [Some(named), plain].into_iter().flatten().find(|file| file.exists()) {
+            match places_of(path, name).into_iter().find(|file| file.exists()) {
+                Some(file) if files.contains(&file) => {}
                 Some(file) => files.push(file),
                 None => {
+                    let name = Path::new(name).file_name().unwrap_or_default();
                     let name = printable(&name.to_string_lossy());
                     noticed.push_back(LogDefect::NoFile { name });
                 }
@@ -264,6 +260,17 @@ impl Iterator for FolderMessages {
     }
 }
 
+/// Where a file that `metadata.yaml` names can be: older versions name the folder too, and the player of ROS 2 leaves the
+/// unpacked file beside the packed one. A name leads nowhere else.
+fn places_of(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let is_normal = |part: &Component<'_>| matches!(part, Component::Normal(_));
+    let parts: Vec<_> = Path::new(name).components().filter(is_normal).collect();
+    let ends = (0..parts.len()).map(|from| parts[from..].iter().collect::<PathBuf>());
+    let unpacked = |end: &PathBuf| end.to_str()?.strip_suffix(PACKED).map(PathBuf::from);
+    let both = ends.flat_map(|end| [unpacked(&end), Some(end)].into_iter().rev().flatten());
+    both.map(|end| folder.join(end)).collect()
+}
+
 /// The files of a folder that can be parts of a bag, in the order of their numbers.
 fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -372,6 +379,13 @@ mod tests {
             "{:?}",
             found.damage
         );
+
+        // A part in a folder below, and one after the name of a folder that is not there.
+        std::fs::create_dir(folder.path().join("more")).unwrap();
+        part(&folder.path().join("more/a_1.mcap"), &["/a"], 5..9);
+        write("more/a_1.mcap, old/a_1.mcap", 9);
+        let found = content(folder.path());
+        assert_eq!((found.messages, found.damage.len()), (9, 0), "{:?}", found.damage);
     }
 
     #[test]

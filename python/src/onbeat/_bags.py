@@ -64,11 +64,9 @@ def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, 
     except OSError:
         about = ""
     names = re.findall(r"^\s*-\s+(?!\s|\w+:\s|[\"']\w+[\"']:)[\"']?(.+?\.(?:mcap|db3)(?:\.zstd)?)[\"']?\s*$", about, re.MULTILINE)
-    # Named in `relative_file_paths` and again in `files`; older versions name the folder too.
-    named = [Path(name).name for name in dict.fromkeys(names)]
-    # The player of ROS 2 leaves the unpacked file beside the packed one.
-    found = [next((path / name for name in (of, of.removesuffix(".zstd")) if (path / name).exists()), None) for of in named]
-    missing = [name for name, file in zip(named, found, strict=True) if file is None]
+    # Named in `relative_file_paths` and again in `files`.
+    found = [next((one for one in _places(path, name) if one.exists()), None) for name in names]
+    missing = dict.fromkeys(Path(name).name for name, file in zip(names, found, strict=True) if file is None)
     files = list(dict.fromkeys(file for file in found if file is not None))
     if not files:
         there = [one for one in path.iterdir() if re.search(r"\.(mcap|db3)(\.zstd)?$", one.name)]
@@ -102,6 +100,14 @@ def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, 
     if stated and is_whole and read_ < int(stated[2]):
         whole.damaged(f"{read_} of {stated[2]} records were found, which metadata.yaml states")
     return whole.log
+
+
+def _places(folder: Path, name: str) -> list[Path]:
+    """Where a file that `metadata.yaml` names can be: older versions name the folder too, and the player of ROS 2 leaves the
+    unpacked file beside the packed one. A name leads nowhere else."""
+    parts = [part for part in Path(name).parts if part not in ("/", "..")]
+    ends = ["/".join(parts[at:]) for at in range(len(parts))]
+    return [folder / one for end in ends for one in (end, end.removesuffix(".zstd"))]
 
 
 def _append(whole: _Collected, log: RawLog) -> None:

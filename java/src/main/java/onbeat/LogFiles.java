@@ -11,10 +11,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
-import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -44,17 +43,13 @@ final class LogFiles {
         File about = new File(folder, "metadata.yaml");
         hasMetadata = about.isFile() && about.length() <= MOST_METADATA;
         String text = hasMetadata ? new String(Files.readAllBytes(about.toPath()), StandardCharsets.UTF_8) : "";
-        // Named in `relative_file_paths` and again in `files`; older versions name the folder too.
-        Set<String> names = new LinkedHashSet<>();
+        // Named in `relative_file_paths` and again in `files`.
         Matcher named = NAMED.matcher(text);
-        while (named.find()) names.add(new File(named.group(1)).getName());
-        for (String name : names) {
-            // The player of ROS 2 leaves the unpacked file beside the packed one.
-            File file = new File(folder, name);
-            File plain = new File(folder, plain(name));
-            if (file.isFile()) files.add(file);
-            else if (plain.isFile()) files.add(plain);
-            else missing.add(name);
+        while (named.find()) {
+            File file = placeOf(folder, named.group(1));
+            String name = new File(named.group(1)).getName();
+            if (file != null && !files.contains(file)) files.add(file);
+            if (file == null && !missing.contains(name)) missing.add(name);
         }
         if (files.isEmpty()) {
             File[] all = folder.listFiles((in, name) -> PART.matcher(name).matches());
@@ -69,6 +64,23 @@ final class LogFiles {
         Matcher key = KEY.matcher(text);
         Matcher count = Pattern.compile("(?m)^" + (key.find() ? key.group(1) : "") + "message_count: *(\\d{1,18})\\s*$").matcher(text);
         stated = hasMetadata && count.find() ? Long.parseLong(count.group(1)) : -1;
+    }
+
+    /**
+     * Finds a file that is named, or null: older versions name the folder too, and the player of ROS 2 leaves the unpacked file
+     * beside the packed one. A name leads nowhere else.
+     */
+    private static File placeOf(File folder, String name) {
+        List<String> parts = new ArrayList<>(Arrays.asList(name.split("/")));
+        parts.removeIf(part -> part.isEmpty() || part.equals(".") || part.equals(".."));
+        for (; !parts.isEmpty(); parts.remove(0)) {
+            String end = String.join("/", parts);
+            for (String one : new String[] {end, plain(end)}) {
+                File file = new File(folder, one);
+                if (file.isFile()) return file;
+            }
+        }
+        return null;
     }
 
     private static String plain(String name) {
