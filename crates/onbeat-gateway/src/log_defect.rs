@@ -48,6 +48,16 @@ pub enum LogDefect {
     /// The file ends without its closing bytes.
     #[error("the file does not end as an MCAP file; it was not closed, or is damaged")]
     NotClosed,
+    /// Bytes follow the end of an MCAP file, as where files were joined.
+    #[error(
+        "the log ends at byte {at}; the {bytes} bytes behind it, perhaps another file's, are not read"
+    )]
+    Behind {
+        /// Offset of its end.
+        at: u64,
+        /// Number of bytes behind it.
+        bytes: u64,
+    },
     /// A record is longer than the rest of the file.
     #[error("the record at byte {at} claims {bytes} bytes, and {left} are left in the file")]
     BeyondFile {

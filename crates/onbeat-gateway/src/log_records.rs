@@ -307,6 +307,10 @@ impl<R: Read + Seek> LogMessages<R> {
                     });
                 }
                 self.state = ReadState::Ended;
+                let (at, bytes) = (self.at, self.left());
+                if bytes > 0 {
+                    return Err(LogDefect::Behind { at, bytes });
+                }
                 if let Some((stated, read)) = self.stated.zip(self.found)
                     && stated != read
                 {

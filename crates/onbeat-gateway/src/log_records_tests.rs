@@ -56,6 +56,15 @@ fn a_complete_file_has_its_messages_in_chunks_and_outside() {
 }
 
 #[test]
+fn bytes_behind_the_end_of_a_file_are_said() {
+    let one = file(&[channel(), message(b"one")]);
+    let check = check_log(&one.repeat(2), MOST);
+    assert_eq!(check.messages, 1);
+    let wanted = format!("the log ends at byte {0}; the {0} bytes behind it", one.len());
+    assert!(check.defect.unwrap().to_string().starts_with(&wanted));
+}
+
+#[test]
 fn a_file_that_is_not_a_log_is_named_by_its_first_bytes() {
     for (first, wanted) in [
         (&b""[..], "; it is empty"),

@@ -349,6 +349,12 @@ public final class Log {
                     if (kind == FOOTER) {
                         isComplete = isMagic(file, at + HEAD + length, end);
                         if (!isComplete && left <= MAGIC.length) note("", "damaged", 0, NOT_CLOSED);
+                        if (isComplete && left > MAGIC.length) {
+                            isComplete = false;
+                            String behind = "; the " + (left - MAGIC.length) + " bytes behind it, perhaps another file's, are not read";
+                            note("", "damaged", 0, "the log ends at byte " + (end - left + MAGIC.length) + behind);
+                            return;
+                        }
                         if (isComplete || left <= MAGIC.length) return;
                     }
                     why = kind == FOOTER
