@@ -245,7 +245,7 @@ pub enum LogDefect {
     },
     /// A record or chunk is longer than the limit.
     #[error(
-        "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"
+        "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory of play and convert sets the limit"
     )]
     TooLong {
         /// Offset of the record, or of its chunk.
@@ -344,6 +344,7 @@ impl LogDefect {
                 | Self::Conflict { .. }
                 | Self::Index { .. }
                 | Self::Unknown { .. }
+                | Self::TooLong { .. }
                 | Self::NoTopic { .. }
                 | Self::Rows { .. }
                 | Self::Unpacked { .. }

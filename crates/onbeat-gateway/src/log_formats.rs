@@ -243,7 +243,8 @@ impl LcmEvents {
             return Err(if self.is_over { LogDefect::Cut { at } } else { strange });
         }
         if u64::from(data) > self.most_memory {
-            self.is_over = true;
+            self.at = at + LCM_HEAD as u64 + u64::from(name) + u64::from(data);
+            self.source.seek(SeekFrom::Start(self.at))?;
             return Err(LogDefect::TooLong { at, bytes: data.into(), most: self.most_memory });
         }
         let name = exactly(&mut self.source, name.into())?.ok_or(LogDefect::Cut { at })?;
@@ -793,6 +794,9 @@ mod tests {
         let content = LogContent::from_file(&path, 1 << 20).unwrap();
         assert_eq!((content.messages, content.damaged, content.cut.as_str()), (151, 150, ""));
         assert_eq!((content.damage.len(), content.in_order().unwrap().count()), (100, 151));
+        // Nor do events beyond the limit.
+        let content = LogContent::from_file(&path, 50).unwrap();
+        assert_eq!((content.messages, content.damaged, content.cut.as_str()), (0, 301, ""));
     }
 
     #[test]

@@ -482,6 +482,13 @@ impl<R: Read + Seek> LogMessages<R> {
             return Err(LogDefect::BeyondChunk { at, bytes, left: chunk.left });
         }
         if bytes > most {
+            let passed =
+                io::copy(&mut Read::by_ref(&mut chunk.records).take(bytes), &mut io::sink());
+            if passed.map_err(not_packed(at))? < bytes {
+                return Err(LogDefect::Record { at });
+            }
+            chunk.left -= bytes;
+            self.is_passed_over = true;
             return Err(LogDefect::TooLong { at, bytes, most });
         }
         chunk.left -= bytes;

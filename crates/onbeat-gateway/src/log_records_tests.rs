@@ -241,6 +241,15 @@ fn a_chunk_that_claims_more_than_it_can_hold_is_refused() {
 }
 
 #[test]
+fn a_record_beyond_the_limit_hides_none_behind_it() {
+    let records = [message(b"one"), message(&vec![0; 2 << 20]), message(b"two"), message(b"three")];
+    let inside = records.concat();
+    let packed = chunk(inside.len() as u64, "lz4", &lz4_of(&inside));
+    assert_eq!(all_of(&file(&[channel(), packed])), (3, 1));
+    assert_eq!(all_of(&file(&[channel(), inside])), (3, 1));
+}
+
+#[test]
 fn texts_and_definitions_within_records_do_not_reach_beyond_them() {
     for bytes in [2_u32, 1 << 20, u32::MAX] {
         let long = [&[1, 0, 0, 0][..], &bytes.to_le_bytes(), b"a"].concat();
