@@ -10,11 +10,13 @@ pub(super) const MOST_CHANNELS: usize = 4096;
 /// Returns what a file is that is not a log, by its first bytes, to follow a sentence.
 pub(super) fn hint_of(first: &[u8]) -> &'static str {
     /// Beginnings, and what has them.
-    const KNOWN: [(&[u8], &str); 7] = [
+    const KNOWN: [(&[u8], &str); 9] = [
         (b"\x1f\x8b", "; it is compressed by gzip: unpack it with gunzip"),
         (b"BZh", "; it is compressed by bzip2: unpack it with bunzip2"),
         (b"\xfd7zXZ", "; it is compressed by xz: unpack it with unxz"),
+        (b"\x04\x22\x4d\x18", "; it is compressed by LZ4: unpack it with lz4 -d"),
         (b"PK\x03\x04", "; it is a ZIP archive: unpack it with unzip"),
+        (b"ULog\x01\x12\x35", "; it is a ULog of PX4, which is not read"),
         (b"\x89MCAP0\n", "; it is an MCAP file whose line ends were changed: copy it as binary"),
         (
             b"#ROSBAG",

@@ -74,6 +74,8 @@ pub(super) struct LogContent {
     /// Time of the earliest and of the latest message, in ns since 1970.
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
+    /// The longest time without a message, in ns.
+    pub(super) pause_ns: u64,
     /// The longest time by which a message is earlier than one that stands before it, in ns.
     disorder_ns: u64,
     /// Attachments and records of metadata.
@@ -120,6 +122,10 @@ impl LogContent {
     }
 
     fn add(&mut self, message: &LogMessage) {
+        if self.messages > 0 {
+            let pause_ns = message.log_time.saturating_sub(self.last_ns);
+            self.pause_ns = self.pause_ns.max(pause_ns);
+        }
         self.disorder_ns = self.disorder_ns.max(self.last_ns.saturating_sub(message.log_time));
         self.first_ns = self.first_ns.min(message.log_time);
         self.last_ns = self.last_ns.max(message.log_time);
@@ -282,6 +288,7 @@ mod tests {
         let content =
             LogContent::from_file(&log(folder.path(), &[5, 3, 3, 9, 4, 8, 9, 1]), MOST).unwrap();
         assert_eq!((content.first_ns, content.last_ns, content.messages), (1, 9, 8));
+        assert_eq!(content.pause_ns, 4);
         let found: Vec<_> =
             content.in_order().unwrap().map(|it| time_and_number(&it.unwrap())).collect();
         assert_eq!(found, [[1, 8], [3, 2], [3, 3], [4, 5], [5, 1], [8, 6], [9, 4], [9, 7]]);

@@ -70,6 +70,7 @@ fn a_file_that_is_not_a_log_is_named_by_its_first_bytes() {
         (&b""[..], "; it is empty"),
         (b"\x1f\x8b\x08\0\0\0\0\0\0", ": unpack it with gunzip"),
         (b"\x89MCAP0\n\x01", ": copy it as binary"),
+        (b"ULog\x01\x12\x35\x01", "; it is a ULog of PX4, which is not read"),
         (b"rosbag2_bagfile_information:\n", ": give its folder"),
         (b"time,value\n", "or a bag of ROS"),
     ] {

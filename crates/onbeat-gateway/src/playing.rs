@@ -82,6 +82,8 @@ pub struct PlayStart {
     pub records: u64,
     /// Time from the first to the last message of the log, in ns.
     pub log_ns: u64,
+    /// The longest time without a message on any channel of the log, in ns.
+    pub pause_ns: u64,
     /// Why the log ends early, as a sentence; empty for a complete one.
     pub cut: String,
     /// As in [`crate::ListedLog::damage`]; what follows these places is played.
@@ -138,6 +140,7 @@ pub fn play(
     ready(&PlayStart {
         records: logged.iter().map(|of| of.messages).sum(),
         log_ns: content.last_ns - content.first_ns,
+        pause_ns: content.pause_ns,
         cut: content.cut.clone(),
         damage: content.damage.clone(),
         damaged: content.damaged,

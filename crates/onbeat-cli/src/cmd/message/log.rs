@@ -19,6 +19,8 @@ use crate::term::{Tone, advise, columns, letters, print_json, say};
 
 /// Memory for one record and one chunk while a log is listed, in MiB.
 const LIST_MIB: u32 = 256;
+/// A pause of a log that is said before it is played, in s.
+const LONG_PAUSE_S: f64 = 3600.0;
 /// Damaged places that are said one by one.
 const MOST_SAID: usize = 5;
 
@@ -209,6 +211,12 @@ fn announce(options: &PlayOptions, start: &Value) {
         if let (Some(topic), Some(name)) = (pair[0].as_str(), pair[1].as_str()) {
             advise(Tone::Faint, &format!("{} is played as {name}", printable(topic)));
         }
+    }
+    let pause_s = number("pause_ns") as f64 / 1e9;
+    if options.rate > 0.0 && pause_s / options.rate >= LONG_PAUSE_S {
+        let why = "as where its clock was set; --rate 0 does not wait";
+        let pause = spoken(pause_s);
+        advise(Tone::Careful, &format!("{log}: {pause} without a record, {why}"));
     }
     say_defects(&options.log, start);
 }
