@@ -16,6 +16,9 @@ const KEYWORDS: &str = "\
     instanceof int interface long native new package private protected public return short static \
     strictfp super switch synchronized this throw throws transient try void volatile while";
 
+/// Words that are names of members, and not of classes.
+const NO_CLASSES: &str = "permits record sealed var yield";
+
 /// Returns a Java class in the package of its type. Unsigned numbers have the next wider type, but
 /// for bytes in arrays and 64 bits. Decoding into the same object again allocates nothing unless
 /// lengths change.
@@ -57,7 +60,8 @@ pub fn java(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 /// The last one has its own name, which is that of its file.
 fn class_name(full: &str, order: &[&Definition]) -> String {
     let is_last = order.last().is_some_and(|last| last.name == full);
-    super::class_name(full, if is_last { &[] } else { order }, identifier)
+    let own = |name: &str| free(&identifier(name), NO_CLASSES);
+    super::class_name(full, if is_last { &[] } else { order }, own)
 }
 
 fn identifier(name: &str) -> String {

@@ -176,6 +176,16 @@ mod tests {
         );
     }
 
+    /// Java has restricted names since 10, which fields may have.
+    #[test]
+    fn a_class_has_a_name_that_java_permits() {
+        let types = TypeSet::from_text("demo/record", "var var\n===\nMSG: demo/var\nint8 yield\n");
+        let code = java(&types.unwrap(), "demo/record").unwrap();
+        for line in ["final class record_ {", "final class var_ {", "var_ var = ", "byte yield;"] {
+            assert!(code.contains(line), "{line}: {code}");
+        }
+    }
+
     #[test]
     fn a_text_is_one_of_its_language() {
         let text = "string NOTE='\u{26a0}\u{fe0f} e\u{301} \u{200b}\"'\n";
