@@ -433,6 +433,7 @@ impl<'t> IdlParser<'t, '_> {
             if annotations.iter().any(is_optional) {
                 return Err("has an optional member, which .msg does not have");
             }
+            let stated = default_in(&annotations);
             let kind = self.field_type()?;
             loop {
                 let written = self.name()?;
@@ -441,7 +442,11 @@ impl<'t> IdlParser<'t, '_> {
                 let name = lower_case(written, |name| names.iter().any(|other| other == name));
                 // rosidl gives a struct without members one that is not a field.
                 if name != "structure_needs_at_least_one_member" {
-                    text.extend([&element, &shape, " ", &name, "\n"].map(|part: &str| part));
+                    text.extend([&element, &shape, " ", &name].map(|part: &str| part));
+                    // rosidl writes that of a list as a text.
+                    let stated = stated.filter(|_| shape.is_empty());
+                    text.extend(stated.map(|value| format!(" {value}")));
+                    text.push('\n');
                     noted.push((written.to_owned(), element == "char"));
                 }
                 names.push(name);
@@ -664,6 +669,14 @@ fn stated(annotations: &[String], name: &str) -> Option<i128> {
     }
 }
 
+/// The value of `@default`, if it is a number or a flag: others are in lower case here, or of no type of `.msg`.
+fn default_in(annotations: &[String]) -> Option<&str> {
+    annotations
+        .iter()
+        .find_map(|it| it.strip_prefix("default(")?.strip_suffix(')')?.rsplit('=').next())
+        .filter(|it| ["true", "false"].contains(it) || it.parse::<f64>().is_ok())
+}
+
 /// The code of a letter in quotation marks (OMG IDL 4.2, 7.2.6.2).
 fn letter(quoted: &str) -> Option<u8> {
     /// Letters behind a backslash, and what they stand for.
@@ -864,8 +877,9 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
                    module a { module msg { module S_Constants {\n\
                    const unsigned long TWICE = 2 * BASE; const Light FIRST = GREEN; const double HALF = -.5;\n\
                    const double TWO = 4 / 2; const string<4> NOTE = \"a\"; };\n\
-                   struct S { octet a[BASE + 1]; sequence<string<MASK-1>> b; Lamps lamps; }; }; };";
-        let wanted = "byte[9] a\nstring<=10[] b\nuint32[2] lamps\n\
+                   struct S { octet a[BASE + 1]; sequence<string<MASK-1>> b; Lamps lamps;\n\
+                   @default(value=-0.5) double gain; @default(TRUE) boolean on; @default(GREEN) Light light; }; }; };";
+        let wanted = "byte[9] a\nstring<=10[] b\nuint32[2] lamps\nfloat64 gain -0.5\nbool on true\nuint32 light\n\
                       uint32 LIGHT_K_RED=0\nuint32 LIGHT_GREEN=5\nuint32 LIGHT_BLUE=6\n\
                       uint32 LIGHT_NONE=4294967295\n\
                       uint32 TWICE=16\nuint32 FIRST=5\nfloat64 HALF=-.5\nstring NOTE=\"a\"\n";

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::definition::{Definition, Field, FieldShape, FieldType, Primitive};
+use super::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use super::error::MessageError;
+use super::generate::{Plain, plain, unquoted};
 use super::type_set::TypeSet;
 use super::value::Value;
 
@@ -11,7 +12,8 @@ use super::value::Value;
 const MOST_LISTED: usize = 12;
 
 impl TypeSet {
-    /// Returns the message that an object of JSON describes. Fields that it does not have are 0 or empty.
+    /// Returns the message that an object of JSON describes. Fields that it does not have have the default of the definition, and
+    /// are 0 or empty without one.
     ///
     /// Octave and MATLAB write a list of one element as the element, and a number that is not finite as null; both are
     /// taken for what they were.
@@ -96,6 +98,9 @@ impl TypeSet {
     }
 
     fn zero(&self, of: &Definition, field: &Field) -> Result<Value, MessageError> {
+        if let Some(stated) = default_of(field) {
+            return Ok(stated);
+        }
         let one = || match &field.element {
             FieldType::Primitive(primitive) => {
                 number(*primitive, &Json::from(0)).ok_or_else(|| wrong(of, field))
@@ -113,6 +118,55 @@ impl TypeSet {
             FieldShape::Bounded(_) | FieldShape::Sequence => Ok(Value::List(Vec::new())),
         }
     }
+}
+
+/// The default value that a definition states, if its field can hold it.
+pub(super) fn default_of(field: &Field) -> Option<Value> {
+    let one = |text: &str| -> Option<Value> {
+        match &field.element {
+            FieldType::Primitive(primitive) => {
+                let (name, value) = (String::new(), text.to_owned());
+                let json = match plain(&Constant { name, primitive: *primitive, value }) {
+                    Plain::Flag(on) => Json::from(on),
+                    Plain::Number(digits) => serde_json::from_str(&digits).ok()?,
+                    Plain::Text(_) => return None,
+                };
+                number(*primitive, &json)
+            }
+            FieldType::Text(most) | FieldType::WideText(most) => {
+                let text = unquoted(text);
+                let is_wide = matches!(field.element, FieldType::WideText(_));
+                let length = if is_wide { text.encode_utf16().count() } else { text.len() };
+                (*most == 0 || length <= *most).then(|| Value::Text(text.into_bytes()))
+            }
+            FieldType::Message(_) => None,
+        }
+    };
+    let count = match field.shape {
+        FieldShape::Single if field.default.is_empty() => return None,
+        FieldShape::Single => return one(&field.default),
+        FieldShape::Array(count) => count..=count,
+        FieldShape::Bounded(most) => 0..=most,
+        FieldShape::Sequence => 0..=usize::MAX,
+    };
+    let list = field.default.strip_prefix('[')?.strip_suffix(']')?;
+    let values = elements(list).into_iter().map(one).collect::<Option<Vec<_>>>()?;
+    count.contains(&values.len()).then_some(Value::List(values))
+}
+
+/// The elements of a list as it is written. A comma in quotation marks divides none.
+fn elements(list: &str) -> Vec<&str> {
+    let mut quote = None;
+    let is_comma = |letter: char| {
+        match quote {
+            None if letter == ',' => return true,
+            None if letter == '"' || letter == '\'' => quote = Some(letter),
+            Some(open) if open == letter => quote = None,
+            _ => {}
+        }
+        false
+    };
+    list.split(is_comma).map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
 /// The error of a value that its field cannot hold.
@@ -173,6 +227,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn fields_that_are_not_given_have_their_defaults() {
+        let text = "float64 w 1\nint8 low -3\nbool on true\nstring name \"a, b\"\nuint8[] list [1, 0x2]\n\
+                    string[2] two ['x', \"y,z\"]\nuint8 wrong 300\nint32[2] short [1]\nstring<=2 long abc\n\
+                    wstring<=2 wide 'äö'\nInner inner\n===\nMSG: demo/Inner\nfloat32 f .5\n";
+        let types = TypeSet::from_text("demo/msg/A", text).unwrap();
+        let seen = types.value_from_json("demo/msg/A", &json!({ "low": 4 })).unwrap().to_json();
+        let wanted = json!({
+            "w": 1.0, "low": 4, "on": true, "name": "a, b", "list": [1, 2], "two": ["x", "y,z"], "wrong": 0,
+            "short": [0, 0], "long": "", "wide": "äö", "inner": { "f": 0.5 },
+        });
+        assert_eq!(seen, wanted);
+    }
 
     #[test]
     fn json_is_taken_as_scripts_write_it_and_nothing_is_lost_in_silence() {

@@ -220,8 +220,8 @@ impl TypeSet {
         Ok(encoder.into_bytes())
     }
 
-    /// Returns a message whose numbers are 0, and whose texts and sequences are empty. Defaults of
-    /// the definition are not applied.
+    /// Returns a message whose fields have the defaults of the definition; without one, numbers are 0, and texts and
+    /// sequences are empty.
     ///
     /// # Errors
     /// As [`TypeSet::used`].

@@ -24,7 +24,7 @@ const KEYWORDS: &str = "\
 
 /// Returns a C header (C11, C++17) for a type and all it uses: `struct PACKAGE_Name`,
 /// `PACKAGE_Name_encode` and `PACKAGE_Name_decode`. Sequences and texts lie in memory that the
-/// caller gives.
+/// caller gives; defaults of a definition are the caller's, too.
 ///
 /// # Errors
 /// [`MessageError`] when a type is missing.

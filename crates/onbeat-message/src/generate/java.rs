@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::{Plain, constant_name, free, hash_text, in_order, package_and_name, plain, quoted};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
+use crate::json_value::default_of;
 use crate::type_set::TypeSet;
+use crate::value::Value;
 
 /// What every generated class contains.
 const RUNTIME: &str = include_str!("Runtime.java.txt");
@@ -129,18 +131,9 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
         }
         let element = element_type(field, order);
         let name = identifier(&field.name);
-        let one = match field.element {
-            FieldType::Text(_) | FieldType::WideText(_) => " = \"\"".to_owned(),
-            FieldType::Message(_) => format!(" = new {element}()"),
-            FieldType::Primitive(_) => String::new(),
-        };
-        let _ = match field.shape {
-            FieldShape::Single => writeln!(code, "    public {element} {name}{one};"),
-            FieldShape::Array(count) => {
-                writeln!(code, "    public {element}[] {name} = new {element}[{count}];")
-            }
-            _ => writeln!(code, "    public {element}[] {name} = new {element}[0];"),
-        };
+        let several = if field.shape == FieldShape::Single { "" } else { "[]" };
+        let value = initial(field, &element);
+        let _ = writeln!(code, "    public {element}{several} {name}{value};");
     }
 
     code.push_str(&codec(of, order));
@@ -167,6 +160,49 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
 "
     );
     code
+}
+
+/// What is behind the name of a field: its default, or 0 or empty.
+fn initial(of: &Field, element: &str) -> String {
+    if let Some(value) = default_of(of) {
+        return match &value {
+            Value::List(values) => {
+                let all: Vec<String> = values.iter().map(|it| literal(it, of)).collect();
+                format!(" = {{{}}}", all.join(", "))
+            }
+            one => format!(" = {}", literal(one, of)),
+        };
+    }
+    match (of.shape, &of.element) {
+        (FieldShape::Array(count), _) => format!(" = new {element}[{count}]"),
+        (FieldShape::Bounded(_) | FieldShape::Sequence, _) => format!(" = new {element}[0]"),
+        (FieldShape::Single, FieldType::Text(_) | FieldType::WideText(_)) => " = \"\"".to_owned(),
+        (FieldShape::Single, FieldType::Message(_)) => format!(" = new {element}()"),
+        (FieldShape::Single, FieldType::Primitive(_)) => String::new(),
+    }
+}
+
+fn literal(value: &Value, of: &Field) -> String {
+    let is_single = of.shape == FieldShape::Single;
+    let kind = match &of.element {
+        FieldType::Primitive(primitive) => number_type(*primitive, is_single),
+        _ => "",
+    };
+    // Java has no numbers of 64 bits without a sign: those above have the same bits.
+    let whole = |number: i64| match kind {
+        "long" => format!("{number}L"),
+        "byte" => format!("(byte) {number}"),
+        _ => number.to_string(),
+    };
+    match value {
+        Value::Bool(on) => on.to_string(),
+        Value::Int(number) => whole(*number),
+        Value::Uint(number) => whole(number.cast_signed()),
+        Value::Float32(number) => format!("{number:?}f"),
+        Value::Float64(number) => format!("{number:?}"),
+        Value::Text(bytes) => quoted(&String::from_utf8_lossy(bytes)),
+        Value::List(_) | Value::Message(_) => String::new(),
+    }
 }
 
 fn codec(of: &Definition, order: &[&Definition]) -> String {

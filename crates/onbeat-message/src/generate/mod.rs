@@ -88,14 +88,14 @@ fn hash_text(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 
 /// The value of a constant, numbers as every language writes them.
 #[derive(Debug, PartialEq)]
-enum Plain {
+pub(super) enum Plain {
     Text(String),
     Flag(bool),
     Number(String),
 }
 
 /// Reads a value as `rosidl_adapter` does; what is not of its type stays a text.
-fn plain(of: &Constant) -> Plain {
+pub(super) fn plain(of: &Constant) -> Plain {
     let value = of.value.as_str();
     let number = match of.primitive {
         Primitive::Bool => match value.to_ascii_lowercase().as_str() {
@@ -125,7 +125,7 @@ fn whole(value: &str) -> Option<i128> {
     i128::from_str_radix(digits, base).ok()?.checked_mul(sign)
 }
 
-fn unquoted(value: &str) -> String {
+pub(super) fn unquoted(value: &str) -> String {
     let inner = |quote: char| value.strip_prefix(quote).and_then(|it| it.strip_suffix(quote));
     match (inner('"'), inner('\'')) {
         (Some(inner), _) => inner.replace("\\\"", "\""),
@@ -173,6 +173,67 @@ mod tests {
         assert!(
             code.contains("    goal: pose = _field(default_factory=lambda: pose())\n"),
             "{code}"
+        );
+    }
+
+    #[test]
+    fn a_new_message_has_the_defaults_of_its_definition() {
+        let text = "float64 w 1\nfloat32 f -.5\nbool on true\nuint64 big 18446744073709551615\nuint32 n 7\nstring s \"a\"\n\
+                    wstring v 'b'\nuint8[2] raw [1, 200]\nint16[] list [-1, 2]\nstring[] names ['x']\nuint8 wrong 300\n";
+        let types = TypeSet::from_text("demo/A", text).unwrap();
+        let has = |code: Result<String, MessageError>, lines: [&str; 11]| {
+            let code = code.unwrap();
+            for line in lines {
+                assert!(code.contains(line), "{line}: {code}");
+            }
+        };
+        has(
+            rust(&types, "demo/A"),
+            [
+                "w: 1.0,",
+                "f: -0.5,",
+                "on: true,",
+                "big: 18446744073709551615,",
+                "n: 7,",
+                "s: ::std::borrow::ToOwned::to_owned(\"a\"),",
+                "v: WideText(::std::borrow::ToOwned::to_owned(\"b\")),",
+                "raw: [1, 200],",
+                "list: ::std::vec![-1, 2],",
+                "names: ::std::vec![::std::borrow::ToOwned::to_owned(\"x\")],",
+                "wrong: ::core::default::Default::default(),",
+            ],
+        );
+        has(
+            python(&types, "demo/A"),
+            [
+                "w: float = 1.0\n",
+                "f: float = -0.5\n",
+                "on: bool = True\n",
+                "big: int = 18446744073709551615\n",
+                "n: int = 7\n",
+                "s: str = \"a\"\n",
+                "v: str = \"b\"\n",
+                "raw: bytes = b\"\\x01\\xc8\"\n",
+                "list: list[int] = _field(default_factory=lambda: [-1, 2])\n",
+                "names: list[str] = _field(default_factory=lambda: [\"x\"])\n",
+                "wrong: int = 0\n",
+            ],
+        );
+        has(
+            java(&types, "demo/A"),
+            [
+                "double w = 1.0;",
+                "float f = -0.5f;",
+                "boolean on = true;",
+                "long big = -1L;",
+                "long n = 7L;",
+                "String s = \"a\";",
+                "String v = \"b\";",
+                "byte[] raw = {(byte) 1, (byte) 200};",
+                "short[] list = {-1, 2};",
+                "String[] names = {\"x\"};",
+                "int wrong;",
+            ],
         );
     }
 

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::{Plain, constant_name, free, hash_text, in_order, is_among, plain, quoted};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
+use crate::json_value::default_of;
 use crate::type_set::TypeSet;
+use crate::value::Value;
 
 /// What every generated module begins with.
 const RUNTIME: &str = include_str!("runtime.py");
@@ -108,6 +110,24 @@ fn hint_and_default(field: &Field, order: &[&Definition]) -> (String, String) {
         }
     };
 
+    match default_of(field) {
+        Some(Value::List(values)) if is_octets(field) => {
+            let octet = |value: &Value| match value {
+                Value::Uint(number) => format!("\\x{number:02x}"),
+                _ => String::new(),
+            };
+            let octets: String = values.iter().map(octet).collect();
+            return ("bytes".to_owned(), format!("b\"{octets}\""));
+        }
+        Some(Value::List(values)) => {
+            let values: Vec<String> = values.iter().map(literal).collect();
+            let values = values.join(", ");
+            let default = format!("_field(default_factory=lambda: [{values}])");
+            return (format!("list[{hint}]"), default);
+        }
+        Some(value) => return (hint, literal(&value)),
+        None => {}
+    }
     let is_message = matches!(field.element, FieldType::Message(_));
     match field.shape {
         FieldShape::Single if is_message => {
@@ -124,6 +144,19 @@ fn hint_and_default(field: &Field, order: &[&Definition]) -> (String, String) {
         }
         _ if is_octets(field) => ("bytes".to_owned(), "b\"\"".to_owned()),
         _ => (format!("list[{hint}]"), "_field(default_factory=lambda: [])".to_owned()),
+    }
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::Uint(number) => number.to_string(),
+        Value::Float32(number) => format!("{number:?}"),
+        Value::Float64(number) => format!("{number:?}"),
+        Value::Text(bytes) => quoted(&String::from_utf8_lossy(bytes)),
+        Value::List(_) | Value::Message(_) => String::new(),
     }
 }
 

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::{Plain, class_name, constant_name, free, hash_text, in_order, is_among, plain};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
+use crate::json_value::default_of;
 use crate::type_set::TypeSet;
+use crate::value::Value;
 
 /// What every generated module begins with.
 const RUNTIME: &str = include_str!("runtime.rs.txt");
@@ -137,16 +139,38 @@ fn default(of: &Definition, own: &str) -> String {
         format!("\nimpl ::core::default::Default for {own} {{\n    fn default() -> Self {{\n");
     code.push_str("        Self {\n");
     for field in &of.fields {
-        let value = match field.shape {
-            FieldShape::Array(_) => {
-                "::std::array::from_fn(|_| ::core::default::Default::default())"
-            }
-            _ => "::core::default::Default::default()",
+        let zero = "::core::default::Default::default()";
+        let value = match (default_of(field), field.shape) {
+            (Some(value), _) => literal(&value, field),
+            (None, FieldShape::Array(_)) => format!("::std::array::from_fn(|_| {zero})"),
+            (None, _) => zero.to_owned(),
         };
         let _ = writeln!(code, "            {}: {value},", identifier(&field.name));
     }
     code.push_str("        }\n    }\n}\n");
     code
+}
+
+fn literal(value: &Value, of: &Field) -> String {
+    match value {
+        Value::List(values) => {
+            let all: Vec<String> = values.iter().map(|it| literal(it, of)).collect();
+            let is_array = matches!(of.shape, FieldShape::Array(_));
+            format!("{}[{}]", if is_array { "" } else { "::std::vec!" }, all.join(", "))
+        }
+        Value::Text(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            let owned = format!("::std::borrow::ToOwned::to_owned({text:?})");
+            let is_wide = matches!(of.element, FieldType::WideText(_));
+            if is_wide { format!("WideText({owned})") } else { owned }
+        }
+        Value::Bool(on) => on.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Uint(number) => number.to_string(),
+        Value::Float32(number) => format!("{number:?}"),
+        Value::Float64(number) => format!("{number:?}"),
+        Value::Message(_) => String::new(),
+    }
 }
 
 fn codec(of: &Definition, own: &str) -> String {

@@ -60,7 +60,7 @@ const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 const PUBLISH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   echo '{\"speed\": 0.5}' | onbeat message publish planner/plan --type planner/msg/Plan --file planner/msg/Plan.msg
-      a record of the channel planner/plan for each line; fields that are not given are 0
+      a record of the channel planner/plan for each line; fields that are not given have their defaults, or 0
   echo '{\"x\": 0.25}' | onbeat message publish tracker/marker \\
       --type tracker_msgs/msg/Marker --definition 'float64 x'
   onbeat message publish planner/plan --type planner/msg/plan_t --file planner.lcm \\
