@@ -394,7 +394,7 @@ public final class Log {
             file.seek(at + HEAD + length);
             return changed;
         }
-        if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
+        if (length > MOST_BYTES) return "the record at byte " + at + " has " + length + " bytes; at most " + MOST_BYTES + " are read";
         byte[] content = new byte[(int) length];
         file.readFully(content);
         ByteBuffer data = ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN);
