@@ -6,7 +6,7 @@ function number = publish (channel, message, type, file, to, remote)
   %   onbeat.publish ('planner/plan', plan, 'planner/msg/plan_t', 'planner.lcm', 'udpm://239.255.76.67:7667?ttl=1', 'PLAN');
   %   onbeat.publish ('planner/plan', plan, 'planner/msg/Plan', 'planner/msg/Plan.msg', 'ros2://0');
   %
-  % The definition is a file, or a cell with its fields. Fields that the struct does not have are 0 or empty; one that the type does not have is refused. The first call makes the channel by
+  % The definition is a file, or a cell with its fields. Fields missing in the struct have their default, or are 0 or empty; one that the type does not have is refused. The first call makes the channel by
   % the program onbeat (the variable ONBEAT, else PATH), which ends with this session; `clear all` ends all channels.
   % Identifiers of errors: onbeat:java:no_jar, onbeat:network.
   persistent open_channels

@@ -12,8 +12,8 @@ use super::value::Value;
 const MOST_LISTED: usize = 12;
 
 impl TypeSet {
-    /// Returns the message that an object of JSON describes. Fields that it does not have have the default of the definition, and
-    /// are 0 or empty without one.
+    /// Returns the message that an object of JSON describes. Missing fields have the default of the definition, or are 0 or
+    /// empty.
     ///
     /// Octave and MATLAB write a list of one element as the element, and a number that is not finite as null; both are
     /// taken for what they were.

@@ -98,7 +98,7 @@ class Publisher:
         self._answer()
 
     def publish(self, message: Mapping) -> int:
-        """Publishes a message; returns its number. Fields that it does not have are 0 or empty."""
+        """Publishes a message; returns its number. Missing fields have their default, or are 0 or empty."""
         line = json.dumps(_plain(message), allow_nan=False)
         try:
             self._process.stdin.write(line.encode() + b"\n")

@@ -289,8 +289,9 @@ pub(crate) struct PublishOptions {
     pub(crate) channel: Channel,
     /// Message type, PACKAGE/msg/Name
     ///
-    /// A line is an object with fields of the type; the others are 0 or empty. A line as `onbeat message
-    /// echo` prints them keeps its time; any other is of the time at which it was read.
+    /// A line is an object with fields of the type; the others have their default, or are 0 or empty.
+    /// A line as `onbeat message echo` prints them keeps its time; any other is of the time
+    /// at which it was read.
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) message_type: String,
     /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used

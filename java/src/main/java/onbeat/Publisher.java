@@ -80,7 +80,7 @@ public final class Publisher implements Closeable {
     }
 
     /**
-     * Publishes a message, an object of JSON; returns its number. Fields that it does not have are 0 or empty.
+     * Publishes a message, an object of JSON; returns its number. Missing fields have their default, or are 0 or empty.
      *
      * @throws OnbeatException if it is not of the type, or the channel has ended
      */
