@@ -463,15 +463,15 @@ impl<'t> IdlParser<'t, '_> {
         let mut all = Vec::new();
         while self.words.peek() == "[" {
             self.words.at += 1;
-            all.push(self.count()?);
+            all.push(self.count(0)?);
             self.expect("]", "has no ] after a length")?;
         }
         Ok(all)
     }
 
-    /// A length. Without parentheses it has no `>>`, which ends two types.
-    fn count(&mut self) -> Result<usize, &'static str> {
-        let count = self.number(SUMS, 0).ok().and_then(|count| usize::try_from(count).ok());
+    /// A length. In angle brackets it has operators from those of sums on: `>>` ends two types.
+    fn count(&mut self, rank: usize) -> Result<usize, &'static str> {
+        let count = self.number(rank, 0).ok().and_then(|count| usize::try_from(count).ok());
         count.filter(|count| *count > 0).ok_or("has a length that is not a number")
     }
 
@@ -563,7 +563,7 @@ impl<'t> IdlParser<'t, '_> {
         let shape = match self.words.next() {
             ">" => "[]".to_owned(),
             "," => {
-                let most = self.count()?;
+                let most = self.count(SUMS)?;
                 self.expect(">", "has no > after a bound")?;
                 format!("[<={most}]")
             }
@@ -599,7 +599,7 @@ impl<'t> IdlParser<'t, '_> {
             },
             "string" | "wstring" if self.words.peek() == "<" => {
                 self.words.at += 1;
-                let most = self.count()?;
+                let most = self.count(SUMS)?;
                 self.expect(">", "has no > after a bound")?;
                 return Ok(format!("{word}<={most}"));
             }
@@ -877,7 +877,7 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
                    module a { module msg { module S_Constants {\n\
                    const unsigned long TWICE = 2 * BASE; const Light FIRST = GREEN; const double HALF = -.5;\n\
                    const double TWO = 4 / 2; const string<4> NOTE = \"a\"; };\n\
-                   struct S { octet a[BASE + 1]; sequence<string<MASK-1>> b; Lamps lamps;\n\
+                   struct S { octet a[BASE | 1]; sequence<string<MASK-1>> b; Lamps lamps;\n\
                    @default(value=-0.5) double gain; @default(TRUE) boolean on; @default(GREEN) Light light; }; }; };";
         let wanted = "byte[9] a\nstring<=10[] b\nuint32[2] lamps\nfloat64 gain -0.5\nbool on true\nuint32 light\n\
                       uint32 LIGHT_K_RED=0\nuint32 LIGHT_GREEN=5\nuint32 LIGHT_BLUE=6\n\
