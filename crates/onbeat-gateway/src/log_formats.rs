@@ -251,8 +251,9 @@ impl LcmEvents {
         let payload = exactly(&mut self.source, data.into())?.ok_or(LogDefect::Cut { at })?;
         self.at = at + LCM_HEAD as u64 + name.len() as u64 + payload.len() as u64;
         let channel = self.channel(&String::from_utf8_lossy(&name))?;
-        // Events are numbered across all channels: a gap in those of one is no loss.
-        Ok(Some(LogMessage::bare(channel, long(12).saturating_mul(1000), payload)))
+        // Events are numbered across all channels: a gap in those of one is no loss. A time before 1970 is not the last one.
+        let time_us = u64::try_from(long(12).cast_signed()).unwrap_or(0);
+        Ok(Some(LogMessage::bare(channel, time_us.saturating_mul(1000), payload)))
     }
 
     /// Looks for the next sync word.
@@ -778,10 +779,13 @@ mod tests {
     fn a_log_that_grows_ends_where_it_ended_when_it_was_opened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.lcmlog");
-        std::fs::write(&path, lcm_event()).unwrap();
+        let mut early = lcm_event();
+        early[12..20].fill(0xff);
+        std::fs::write(&path, &early).unwrap();
         let mut messages = FormatMessages::open(&path, 1 << 20).unwrap();
-        std::fs::write(&path, lcm_event().repeat(2)).unwrap();
-        assert_eq!(messages.next().unwrap().unwrap().data, [7; 71]);
+        std::fs::write(&path, early.repeat(2)).unwrap();
+        let message = messages.next().unwrap().unwrap();
+        assert_eq!((message.data, message.log_time), (vec![7; 71], 0));
         assert!(messages.next().is_none());
     }
 
