@@ -318,6 +318,8 @@ pub(super) struct RosbagRecords {
     bytes: u64,
     most_memory: u64,
     channels: HashMap<u32, Arc<LogRecordChannel>>,
+    /// Number of channels so far, also of bags before this one in the file.
+    defined: usize,
     waiting: VecDeque<LogMessage>,
     /// Connections that messages have and the bag does not define; each is said once.
     undefined: HashSet<u32>,
@@ -343,6 +345,7 @@ impl RosbagRecords {
             bytes,
             most_memory,
             channels: HashMap::new(),
+            defined: 0,
             waiting: VecDeque::new(),
             undefined: HashSet::new(),
             found: None,
@@ -356,7 +359,11 @@ impl RosbagRecords {
     fn resume(&mut self) -> bool {
         if !self.is_whole {
             self.found = None;
-            match self.next_record() {
+            let next = match self.joined() {
+                Ok(None) => self.next_record(),
+                joined => joined,
+            };
+            match next {
                 Ok(Some(at)) if self.source.seek(SeekFrom::Start(at)).is_ok() => {
                     self.at = at;
                     self.is_whole = true;
@@ -365,6 +372,19 @@ impl RosbagRecords {
             }
         }
         !self.is_over
+    }
+
+    /// Where the records begin of a bag that was joined to this one; it has its own connections.
+    fn joined(&mut self) -> io::Result<Option<u64>> {
+        let mut first = Vec::new();
+        self.source.seek(SeekFrom::Start(self.begun))?;
+        Read::by_ref(&mut self.source).take(ROSBAG.len() as u64).read_to_end(&mut first)?;
+        if first != ROSBAG {
+            return Ok(None);
+        }
+        self.channels.clear();
+        self.undefined.clear();
+        Ok(Some(self.begun + ROSBAG.len() as u64))
     }
 
     /// Finds the next chunk, index or connection behind a damaged record.
@@ -540,8 +560,8 @@ impl RosbagRecords {
                     texts.insert("latching".to_owned(), word.to_owned());
                 }
                 let topic = text(header.get("topic"));
-                let number = self.channels.len();
-                let channel = new_channel(number, &topic, "ros1", Some(schema), texts)?;
+                let channel = new_channel(self.defined, &topic, "ros1", Some(schema), texts)?;
+                self.defined += 1;
                 self.channels.insert(id, channel);
             }
             Some(2) => {
@@ -632,7 +652,7 @@ fn rosbag_header(bytes: &[u8]) -> Option<HashMap<String, Vec<u8>>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::log_reader::LogContent;
+    use super::super::log_reader::{LogContent, LoggedChannel};
     use super::*;
 
     fn part(bytes: &[u8]) -> Vec<u8> {
@@ -728,6 +748,27 @@ mod tests {
             let damage = &content.damage;
             assert_eq!((content.messages, damage.len()), wanted, "{damage:?}");
         }
+    }
+
+    #[test]
+    fn a_bag_that_was_joined_to_another_has_its_own_connections() {
+        let time = b"time=\x01\0\0\0\0\0\0\0";
+        let bag = |topic: &[u8]| {
+            let topic = [&b"topic="[..], topic].concat();
+            let connection =
+                record(&[b"op=\x07", b"conn=\0\0\0\0", &topic], &fields(&[b"type=a/B"]));
+            let message = record(&[b"op=\x02", b"conn=\0\0\0\0", time], &[1]);
+            [ROSBAG, &connection, &message].concat()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("joined.bag");
+        std::fs::write(&path, [bag(b"/map"), bag(b"/odom")].concat()).unwrap();
+        let content = LogContent::from_file(&path, 1 << 20).unwrap();
+        let of = |of: &LoggedChannel| (of.topic.clone(), of.messages);
+        let found: Vec<_> = content.channels.iter().map(of).collect();
+        assert_eq!(found, [("/map".to_owned(), 1), ("/odom".to_owned(), 1)]);
+        assert_eq!((content.damaged, content.cut.as_str()), (1, ""));
+        assert_eq!(content.in_order().unwrap().count(), 2);
     }
 
     #[test]
