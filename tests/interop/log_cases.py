@@ -228,6 +228,19 @@ def twice():
     log = opened(path, {"/f": 20})
     assert log["/f"]["data"].tolist() == [n / 2 for n in range(20)] and len(set(log["/f"].sources)) == 2
 
+    # Two versions of a type under one name.
+    path = folder / "versions.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2")
+        schemas = [writer.register_schema(FLOAT, "ros2msg", f"{kind} data\n".encode()) for kind in ("float64", "float32")]
+        of = [writer.register_channel("/f", "cdr", schema) for schema in schemas]
+        for n in range(20):
+            data = b"\0\1\0\0" + struct.pack(("<d", "<f")[n % 2], n / 2)
+            writer.add_message(of[n % 2], log_time=n, publish_time=n, data=data)
+        writer.finish()
+    assert onbeat.load(path)["/f"]["data"].tolist() == [n / 2 for n in range(20)]
+
 
 def damaged():
     """A byte of the last but one message is changed, in chunks of a message each."""

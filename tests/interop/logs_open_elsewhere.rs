@@ -363,7 +363,9 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
          log = onbeat.load ('{folder}/service.mcap');
          printf (' %d', sum (log.other.info_sequence_number));
          try, onbeat.load ('{folder}/damaged.mcap'); catch why, printf (' %s', why.identifier); end
-         try, onbeat.load ('{folder}/short.db3'); catch why, printf (' %s', why.identifier); end",
+         try, onbeat.load ('{folder}/short.db3'); catch why, printf (' %s', why.identifier); end
+         log = onbeat.load ('{folder}/versions.mcap');
+         printf (' %g %g', sum (log.f.data), sum (log.f__2_.data));",
         names.join(", "),
         folder = folder.path().display(),
     ));
@@ -377,7 +379,7 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
     found.sort_unstable();
     counts.sort_unstable();
     assert_eq!(found, counts);
-    assert_eq!(last, "types 217.5\nhä🤖\n131313 50 onbeat:log onbeat:log");
+    assert_eq!(last, "types 217.5\nhä🤖\n131313 50 onbeat:log onbeat:log 45 50");
 }
 
 fn part(bytes: &[u8]) -> Vec<u8> {

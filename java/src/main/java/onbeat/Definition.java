@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -181,6 +182,20 @@ final class Definition {
             if (!field.isPlain() && !isFlat(field.kind)) return false;
         }
         return true;
+    }
+
+    /** Returns whether all types of another definition have the same fields. */
+    boolean isAlike(Definition other) {
+        return described().equals(other.described());
+    }
+
+    private String described() {
+        StringBuilder all = new StringBuilder(name);
+        for (Map.Entry<String, List<Field>> type : new TreeMap<>(types).entrySet()) {
+            all.append('\n').append(type.getKey());
+            for (Field field : type.getValue()) all.append('\n').append(field.kind).append(' ').append(field.count).append(' ').append(field.name);
+        }
+        return all.toString();
     }
 
     /** Returns whether a type has a wide text. */

@@ -72,9 +72,10 @@ public final class LogChannel {
         numbers[rows++] = number;
     }
 
-    /** Returns whether another writer of the topic has the same type. */
+    /** Returns whether another writer of the topic has the same type, in the same version. */
     boolean isAlike(LogChannel other) {
-        return type.equals(other.type) && encoding.equals(other.encoding) && why.equals(other.why);
+        boolean isSame = definition == null ? other.definition == null : other.definition != null && definition.isAlike(other.definition);
+        return isSame && type.equals(other.type) && encoding.equals(other.encoding) && why.equals(other.why);
     }
 
     /** Takes the records of another writer of the topic. */
