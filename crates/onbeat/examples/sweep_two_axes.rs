@@ -14,14 +14,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat::bench::measurement::{MeasurementPlan, measure};
+use onbeat::bench::measurement::{MeasurementPlan, ProbePlan, measure};
 use onbeat::bench::{BenchError, Conditions};
 use onbeat::campaign::{
     Campaign, CampaignEvent, CellFailure, FailureScope, ResultStore, StoreError, product,
 };
 use onbeat::load::{Load, Options, serve};
-use onbeat::probe::timer::TIMER;
-use onbeat::probe::{self, Given, Interruptions, Origin, RunError, Setting};
+use onbeat::probe::{Interruptions, Setting, WAKE_UP};
 use onbeat::record::{RunFile, RunFileError, Series};
 use onbeat_report::{Share, Statistics};
 use serde::{Deserialize, Serialize};
@@ -70,30 +69,21 @@ impl Cell<'_> {
 
     /// Measures the cell into `dir`.
     fn measure(&self, dir: &Path, interruptions: &Interruptions) -> Result<Figures, SweepError> {
-        let mut setting = Setting::new(self.period_us * 1000);
-        setting.admit().map_err(BenchError::from)?;
-        let parts = (TIMER.open)(&mut setting, &Given::default());
-        let parts = parts.map_err(|why| BenchError::from(RunError::from(why)))?;
-        let (origin, path) = (Origin::now(), dir.join(RUN_FILE));
+        let setting = Setting::new(self.period_us * 1000);
+        let releases = (self.seconds * 1_000_000 / self.period_us).max(1);
         let command: Vec<String> = args().collect();
-        let plan = MeasurementPlan {
-            releases: (self.seconds * 1_000_000 / self.period_us).max(1),
-            setting,
-            load: self.load,
-            tuning: None,
-            keep_seconds: false,
-            header: probe::header(&command, TIMER.name, TIMER.series, origin.unix_s),
-            path: &path,
-            origin: origin.at,
-            out: dir,
-        };
+        let what = ProbePlan::new(WAKE_UP, setting, releases, &command);
+        let opened = what.open().map_err(BenchError::from)?;
+        let path = dir.join(RUN_FILE);
+        let (load, tuning) = (self.load, None);
+        let plan = MeasurementPlan { what: &what, load, tuning, path: &path, out: dir };
         let carrier = |load: &Load| {
             let mut carrier = Command::new("/proc/self/exe");
             carrier.args([CARRY, &load.to_string()]);
             carrier
         };
         let conditions = Conditions { carrier: &carrier, interruptions, report: &mut |_| {} };
-        measure(plan, parts, None, conditions)?;
+        measure(&plan, opened, None, conditions)?;
         let run = RunFile::read(&path)?;
         let moments = run.moments(Series::ReleaseLatency);
         let statistics = Statistics::new(&run.distribution(Series::ReleaseLatency), &moments);

@@ -17,49 +17,33 @@ use std::time::Duration;
 
 use onbeat_cause::{Cost, SplitRecorder};
 use onbeat_host::thread::Grant;
-use onbeat_record::{
-    Account, Bench, Cell, EndReason, FindingNote, Header, LimitNote, Note, PARTS_OF_WAKE_UP,
-    RunOrder,
-};
+use onbeat_record::{Account, Bench, Cell, EndReason, Header, Note, RunOrder};
 
 use super::background_load::BackgroundLoad;
 use super::conditions::Conditions;
 use super::error::BenchError;
+use super::measurement::{OpenedProbe, ProbePlan};
 use super::shared_file::SharedFile;
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::causes::OneOfSeveral;
+use crate::probe::description::Parts;
 use crate::probe::{
-    self, BlockPlan, Description, Destination, Given, Interruptions, Origin, Run, RunError,
-    Setting, SpikeExplainer,
+    BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting, SpikeExplainer,
 };
 
 /// How often the conductor looks at its loops.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What is measured, and on which CPUs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct AtOncePlan<'p> {
-    /// The probe.
-    pub probe: &'static Description,
-    /// The options of the probe.
-    pub given: Given,
-    /// How each loop runs; its CPU is that of its cell.
-    pub setting: Setting,
-    /// Whether a probe that has causes of its own records them.
-    pub causes: bool,
+    /// What is measured on each CPU; the CPU of its loop is that of its cell.
+    pub what: &'p ProbePlan,
     /// The CPUs, each once.
     pub cpus: &'p [u32],
     /// The load that runs at the same time.
     pub load: &'p Load,
-    /// Releases of each loop; `u64::MAX` for no end.
-    pub releases: u64,
-    /// The limit that every CPU has to hold.
-    pub limit: Option<LimitNote>,
-    /// Tunings of this machine that are not as wanted.
-    pub findings: Vec<FindingNote>,
-    /// The command as typed.
-    pub command: Vec<String>,
 }
 
 impl AtOncePlan<'_> {
@@ -73,29 +57,15 @@ impl AtOncePlan<'_> {
         Cell::new(Self::cell_name(cpu), self.load.to_string())
     }
 
-    fn header(&self, origin: Origin) -> Header {
-        let mut series = self.probe.series.to_vec();
-        if self.setting.split {
-            series.extend(PARTS_OF_WAKE_UP);
-        }
-        Header {
-            findings: self.findings.clone(),
-            ..probe::header(&self.command, self.probe.name, &series, origin.unix_s)
-        }
-    }
-
     fn note(&self, ladder: Vec<Grant>) -> Bench {
+        let ProbePlan { releases, limit, .. } = self.what;
         Bench {
             tunings: self.cpus.iter().map(|cpu| Self::cell_name(*cpu)).collect(),
             loads: vec![self.load.to_string()],
             order: RunOrder::AtOnce,
             blocks: 1,
-            block_s: if self.releases == u64::MAX {
-                0.0
-            } else {
-                self.releases as f64 * self.setting.period_ns as f64 / 1e9
-            },
-            limit: self.limit,
+            block_s: if *releases == u64::MAX { 0.0 } else { self.what.seconds(*releases) },
+            limit: *limit,
             ladder,
             ..Bench::default()
         }
@@ -133,7 +103,7 @@ pub fn conduct(
     mut conditions: Conditions<'_>,
 ) -> Result<(), BenchError> {
     let origin = Origin::now();
-    let mut file = SharedFile::create(dir, origin, &plan.header(origin))?;
+    let mut file = SharedFile::create(dir, origin, &plan.what.header(origin.unix_s))?;
     let mut load = BackgroundLoad::start(plan.load, conditions.carrier)?;
     let together = Together {
         plan,
@@ -141,7 +111,7 @@ pub fn conduct(
         origin,
         interruptions: conditions.interruptions,
         begin: OnceLock::new(),
-        splits: plan.setting.split.then(SplitRecorder::open),
+        splits: plan.what.setting.split.then(SplitRecorder::open),
     };
 
     let seen: Vec<SeenSoFar> = plan.cpus.iter().map(|_| SeenSoFar::default()).collect();
@@ -256,21 +226,21 @@ impl Together<'_> {
         seen: &SeenSoFar,
         opened: Sender<Vec<Grant>>,
     ) -> Result<Account, RunError> {
-        let run = self.open(cpu);
-        if let Ok(run) = &run {
+        let prepared = self.open(cpu);
+        if let Ok((run, _)) = &prepared {
             // The conductor receives until all senders are gone.
             let _ = opened.send(run.grants().to_vec());
         }
         drop(opened);
 
         let runs = *self.begin.wait();
-        let mut run = run?;
+        let (mut run, mut parts) = prepared?;
         if !runs {
             run.mark_ended_early();
             return run.close();
         }
 
-        let measured = self.block(&mut run, cpu, seen);
+        let measured = self.block(&mut run, &mut parts, seen);
         // One that cannot be recorded any more ends all: figures of the others alone would look
         // as if they were those of the machine.
         self.interruptions.stop.fetch_or(measured.is_err(), Ordering::Relaxed);
@@ -278,28 +248,25 @@ impl Together<'_> {
         run.close()
     }
 
-    fn setting(&self, cpu: u32) -> Setting {
-        let mut setting = Setting { causes: false, ..self.plan.setting.clone() };
-        setting.thread.cpu = Some(cpu);
-        setting
-    }
+    fn open(&self, cpu: u32) -> Result<(Run, Parts), RunError> {
+        let mut what = self.plan.what.clone();
+        what.setting.thread.cpu = Some(cpu);
+        let OpenedProbe { setting, parts } = what.open()?;
 
-    fn open(&self, cpu: u32) -> Result<Run, RunError> {
         let cell = self.plan.cell(cpu);
         let path = self.dir.join(cell.file_name());
-        let header =
-            Header { cell: Some(cell), limit: self.plan.limit, ..self.plan.header(self.origin) };
+        let header = Header { cell: Some(cell), ..what.run_header(self.origin.unix_s) };
         let destination = Destination { path: &path, header, origin: self.origin.at };
         let split = |recorder| Box::new(OneOfSeveral::new(recorder)) as Box<dyn SpikeExplainer>;
-        Run::open_with(destination, self.setting(cpu), self.splits.as_ref().map(split))
+        let setting = Setting { causes: false, ..setting };
+        let run = Run::open_with(destination, setting, self.splits.as_ref().map(split))?;
+        Ok((run, parts))
     }
 
-    fn block(&self, run: &mut Run, cpu: u32, seen: &SeenSoFar) -> Result<(), RunError> {
-        let mut setting = Setting { causes: self.plan.causes, ..self.setting(cpu) };
-        let mut parts = (self.plan.probe.open)(&mut setting, &self.plan.given)?;
+    fn block(&self, run: &mut Run, parts: &mut Parts, seen: &SeenSoFar) -> Result<(), RunError> {
         let load = self.plan.load.to_string();
-        let block = BlockPlan { index: 0, load: &load, releases: self.plan.releases };
-        run.single_block(&block, &mut parts, self.interruptions, &mut |recorder| {
+        let block = BlockPlan { index: 0, load: &load, releases: self.plan.what.releases };
+        run.single_block(&block, parts, self.interruptions, &mut |recorder| {
             let progress = recorder.progress();
             seen.cycles.store(progress.cycles, Ordering::Relaxed);
             seen.worst_ns.store(progress.worst_ns, Ordering::Relaxed);

@@ -4,8 +4,8 @@
 //! undone after it; [`cell_start`] is the message that starts the
 //! process of a cell, [`cell`] that process at both ends of its pipes; [`conduct`] executes the
 //! schedule: loads, shield, blocks. [`turns`] does the same for one probe under several loads, in
-//! one process; [`at_once`] runs a loop on each of several CPUs. [`measurement`] is one probe under
-//! one load.
+//! one process; [`at_once`] runs a loop on each of several CPUs. [`measurement`] says what all of
+//! them measure of a probe, and measures it under one load.
 //!
 //! ```
 //! use std::time::Duration;

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use onbeat::bench::Conditions;
-use onbeat::bench::measurement::{self, MeasurementPlan};
+use onbeat::bench::measurement::{self, MeasurementPlan, ProbePlan};
 use onbeat::campaign::CampaignEvent;
 use onbeat::host;
 use onbeat::load::Load;
-use onbeat::probe::{self, Given, Origin, RunError, Setting, WAKE_UP};
+use onbeat::probe::{Setting, WAKE_UP};
 use onbeat::record::interval_ns_for;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::thread::{Privilege, ThreadRequest};
@@ -119,8 +119,9 @@ fn run_probe(
     duration_ns: u64,
     is_quiet: bool,
 ) -> Result<(), Failure> {
-    let mut setting = setting.clone();
-    let parts = (WAKE_UP.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
+    let releases = (duration_ns / setting.period_ns).max(1);
+    let what = ProbePlan::new(WAKE_UP, setting.clone(), releases, &typed());
+    let opened = what.open()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let progress = ProgressLine::new(duration_ns as f64 / 1e9, is_quiet);
     let mut report = |event: CampaignEvent<'_>| {
@@ -129,22 +130,11 @@ fn run_probe(
         }
     };
 
-    let origin = Origin::now();
-    let plan = MeasurementPlan {
-        releases: (duration_ns / setting.period_ns).max(1),
-        setting,
-        load: &Load::IDLE,
-        tuning: None,
-        keep_seconds: false,
-        header: probe::header(&typed(), WAKE_UP.name, WAKE_UP.series, origin.unix_s),
-        path,
-        origin: origin.at,
-        out: path,
-    };
+    let plan = MeasurementPlan { what: &what, load: &Load::IDLE, tuning: None, path, out: path };
     let carrier = carrier(None)?;
     let conditions =
         Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
-    measurement::measure(plan, parts, None, conditions)?;
+    measurement::measure(&plan, opened, None, conditions)?;
     progress.finish();
     Ok(())
 }

@@ -12,15 +12,15 @@ use onbeat::record::run_dir::NewRunDir;
 use onbeat_report::units::{Letters, count, time_ns};
 
 use super::life::Life;
-use super::open_probe::{open_probe, planned_setting, releases};
 use super::options::Measure;
+use super::probe_plan::probe_plan;
 use crate::cmd::carrier::carrier;
 use crate::cmd::cpu_choice::{CpuChoice, MachineCpus};
 use crate::cmd::failure::cpus::CpusFailure;
-use crate::cmd::looping::{limit, most_alarms};
+use crate::cmd::looping::most_alarms;
 use crate::cmd::so_far::SoFar;
 use crate::cmd::view::BesideView;
-use crate::cmd::{Common, ExitVerdict, Failure, findings, runs, show, typed};
+use crate::cmd::{Common, ExitVerdict, Failure, runs, show};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// Probes whose loop needs no device, so that each CPU can have one.
@@ -49,19 +49,9 @@ pub(crate) fn run(
     }
 
     // What cannot run leaves no directory behind.
-    let (setting, _) = open_probe(measure, planned_setting(measure, options.duration, None))?;
-    let plan = AtOncePlan {
-        probe,
-        given: given.clone(),
-        setting,
-        causes: !options.no_causes,
-        cpus: &cpus,
-        load: &options.load,
-        releases: releases(options.duration, &options.looping),
-        limit: limit(&options.limit, probe.series[0]),
-        findings: findings::findings(None, options.looping.period),
-        command: typed(),
-    };
+    let what = probe_plan(measure, options.duration);
+    what.open()?;
+    let plan = AtOncePlan { what: &what, cpus: &cpus, load: &options.load };
     let carrier = carrier(options.load_dir.as_deref())?;
     let new = NewRunDir::create(&options.output.out)?;
     let dir = new.path().to_owned();

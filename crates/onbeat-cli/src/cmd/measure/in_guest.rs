@@ -2,10 +2,9 @@
 
 use onbeat_lab::vm::GuestPlan;
 
-use super::limit;
-use super::most_alarms;
-use super::open_probe::{planned_setting, releases};
 use super::options::{Measure, MeasureOptions};
+use super::probe_plan::{planned_setting, releases};
+use crate::cmd::looping::{limit, most_alarms};
 
 /// Returns the plan of a measurement by the words behind `onbeat`; `None` where it takes the whole program: another command, a probe of
 /// the network or of a robot, an option that the agent does not have.
@@ -22,7 +21,7 @@ pub(crate) fn guest_plan(words: &[String]) -> Result<Option<GuestPlan>, String> 
         return Ok(None);
     }
 
-    let setting = planned_setting(&measure, options.duration, None);
+    let setting = planned_setting(&measure, options.duration);
     setting.admit().map_err(|error| error.to_string())?;
     let typed = std::iter::once("onbeat".to_owned()).chain(words.iter().cloned());
     Ok(Some(GuestPlan {

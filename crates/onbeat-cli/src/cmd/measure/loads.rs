@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use onbeat::bench::Conditions;
 use onbeat::bench::conduct::check_names;
+use onbeat::bench::measurement::OpenedProbe;
 use onbeat::bench::schedule::{CellOrder, RAMP};
 use onbeat::bench::sweep::SweepSteps;
 use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns, conduct};
 use onbeat::campaign::CampaignEvent;
 use onbeat::load::Load;
-use onbeat::probe::description::Parts;
 use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, SettingValue};
 use onbeat::record::run_dir::{BENCH_FILE, take_up};
@@ -21,17 +21,16 @@ use onbeat_report::units::{spoken, under};
 
 use super::life::Life;
 use super::new_run;
-use super::open_probe::{open_probe, planned_setting, releases};
 use super::options::Measure;
+use super::probe_plan::probe_plan;
 use super::resume::{PlannedMeasurement, find_turns};
 use super::seconds::Lines;
 use crate::cmd::carrier::carrier;
 use crate::cmd::failure::loads::LoadsFailure;
-use crate::cmd::looping::{limit, most_alarms};
 use crate::cmd::screen::Screen;
 use crate::cmd::so_far::{SoFar, counts_so_far};
 use crate::cmd::view::BesideView;
-use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
+use crate::cmd::{ExitVerdict, Failure, runs, show};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
@@ -48,12 +47,13 @@ pub(crate) fn run(
     interruptions: &Interruptions,
 ) -> Result<ExitVerdict, Failure> {
     let options = &measure.options;
-    let (plan, parts, planned) = plan(measure)?;
+    let (plan, opened) = plan(measure)?;
+    let planned = PlannedMeasurement::of_turns(measure, &plan);
     let carrier = carrier(options.load_dir.as_deref())?;
     let out = &options.output.out;
     let found = if options.resume { find_turns(out, &planned, &plan)? } else { None };
     let left = found.as_ref().map_or_else(
-        || vec![plan.releases; plan.loads.len()],
+        || vec![plan.what.releases; plan.loads.len()],
         |(_, unfinished)| unfinished.left(&plan),
     );
     let (dir, new, unfinished) = match found {
@@ -75,7 +75,7 @@ pub(crate) fn run(
     let screen = Screen::begin(&dir, options.screen.screen);
     let is_quiet = options.output.json || screen.is_on();
     let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), is_quiet);
-    let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
+    let lines = Lines::new(measure.probe, &opened.setting, options.output.json);
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = TurnsView { progress, screen, lines, summary, life, under: String::new() };
     let mut browser = BesideView::new(&options.beside_view, options.cpu);
@@ -96,7 +96,7 @@ pub(crate) fn run(
     };
 
     let conditions = Conditions { carrier: &carrier, interruptions, report: &mut report };
-    let conducted = conduct(&plan, parts, unfinished, &dir, conditions);
+    let conducted = conduct(&plan, opened, unfinished, &dir, conditions);
     view.progress.finish();
     view.screen.end();
     view.summary.end();
@@ -140,8 +140,8 @@ impl TurnsView<'_> {
 
 /// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory
 /// behind.
-fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts, PlannedMeasurement), Failure> {
-    let Measure { probe, options, given } = measure;
+fn plan(measure: &Measure) -> Result<(TurnsPlan, OpenedProbe), Failure> {
+    let Measure { probe, options, .. } = measure;
     let loads = match &options.load_sweep {
         Some(steps) => steps.loads.clone(),
         None => options.loads.clone(),
@@ -151,33 +151,23 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts, PlannedMeasurement), Fai
     let sweep =
         options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
-    let asked = planned_setting(measure, each_ns, None);
-    let (setting, parts) = open_probe(measure, asked.clone())?;
     // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
     let plan = TurnsPlan {
-        probe,
-        given: given.clone(),
-        setting,
+        what: probe_plan(measure, each_ns),
         loads,
-        releases: releases(each_ns, &options.looping),
         order: if is_rising || ends_itself {
             CellOrder::Sequential
         } else {
             CellOrder::Interleaved
         },
         seed: SEED,
-        limit: limit(&options.limit, probe.series[0]),
-        most_alarms: most_alarms(&options.limit),
-        findings: findings::findings(options.cpu, options.looping.period),
         sweep,
         settling: if is_rising { SETTLING } else { RAMP },
-        command: typed(),
     };
-
-    let planned = PlannedMeasurement::of_turns(measure, &asked, &plan);
-    Ok((plan, parts, planned))
+    let opened = plan.what.open()?;
+    Ok((plan, opened))
 }
 
 /// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such
@@ -213,7 +203,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let takes_turns = plan.order != CellOrder::Sequential;
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
         return if takes_turns {
-            let block = spoken(plan.seconds(plan.block_releases()));
+            let block = spoken(plan.what.seconds(plan.block_releases()));
             format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
         } else {
             format!("{loads} loads, one after the other, each until the probe is done")
@@ -237,7 +227,7 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
     let left = plan.loads.iter().zip(unfinished.left(plan)).filter(|(_, left)| *left > 0);
     let words = left.map(|(load, left)| match left {
         u64::MAX => load.to_string(),
-        left => format!("{load} {}", spoken(plan.seconds(left))),
+        left => format!("{load} {}", spoken(plan.what.seconds(left))),
     });
 
     let words: Vec<String> = words.collect();

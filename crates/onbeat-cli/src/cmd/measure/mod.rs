@@ -4,8 +4,8 @@ mod cpus;
 pub(crate) mod in_guest;
 mod life;
 mod loads;
-mod open_probe;
 pub(crate) mod options;
+mod probe_plan;
 mod resume;
 mod seconds;
 
@@ -15,27 +15,26 @@ use std::sync::atomic::Ordering;
 use onbeat::bench::Conditions;
 use onbeat::bench::measurement::{self, MeasurementPlan};
 use onbeat::campaign::CampaignEvent;
-use onbeat::probe::{self, Origin};
+use onbeat::record::Past;
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, PARTS_OF_WAKE_UP, Past};
 
 use super::Common;
 use super::carrier::carrier;
-use super::looping::{check_cpu, limit, most_alarms};
+use super::looping::{check_cpu, most_alarms};
 use super::net::log;
 use super::repair::repair_first;
 use super::run_tuning;
 use super::run_tuning::TunedLoop;
 use super::screen::Screen;
-use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
+use super::so_far::{LooksAhead, SoFar, counts_so_far};
 use super::view::{BesideView, check_port};
-use super::{ExitVerdict, Failure, findings, load, runs, show, typed};
+use super::{ExitVerdict, Failure, load, runs, show};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, columns, wrapped};
 use life::Life;
-use open_probe::{open_probe, planned_setting, releases};
 use options::{Measure, MeasureOptions};
+use probe_plan::probe_plan;
 use resume::PlannedMeasurement;
 use seconds::Lines;
 
@@ -58,14 +57,15 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let (cpu, priority, period_ns) = (options.cpu, options.priority, options.looping.period);
     let tuning = options.tuning.as_ref();
     let tuning = run_tuning::resolved(&TunedLoop { tuning, cpu, priority, period_ns })?;
-    let setting = planned_setting(measure, options.duration, tuning.as_ref());
-    let releases = releases(options.duration, &options.looping);
+    let mut what = probe_plan(measure, options.duration);
     // The CPU that a tuning is given may be another one by now, which is refused with its reason.
-    let asked = planned_setting(measure, options.duration, None);
-    let planned = PlannedMeasurement::new(measure, &asked, releases);
-    let (setting, parts) = open_probe(measure, setting)?;
+    let planned = PlannedMeasurement::new(measure, &what);
+    if let Some(tuning) = &tuning {
+        what.setting = tuning.tuned(&what.setting);
+    }
+    let opened = what.open()?;
     let carrier = carrier(options.load_dir.as_deref())?;
-    let mut lines = Lines::new(probe, &setting, options.output.json);
+    let mut lines = Lines::new(probe, &opened.setting, options.output.json);
     let (path, past, new) = run_to_write(measure, &planned)?;
     let shipment = log::RunShipment::start(options, &path)
         .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
@@ -99,21 +99,16 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         _ => {}
     };
 
-    let origin = Origin::now();
     let plan = MeasurementPlan {
-        setting,
+        what: &what,
         load: &options.load,
         tuning: tuning.as_ref(),
-        releases,
-        keep_seconds: probe.line_a_second,
-        header: header(measure, origin),
         path: &path,
-        origin: origin.at,
         out: &options.output.out,
     };
     let conditions =
         Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
-    let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
+    let measured = measurement::measure(&plan, opened, past, conditions).map_err(Failure::from);
 
     progress.finish();
     screen.end();
@@ -173,19 +168,4 @@ fn new_run(out: &Path, planned: &PlannedMeasurement) -> Result<NewRunDir, Failur
     let new = NewRunDir::create(out)?;
     planned.write(new.path()).inspect_err(|_| new.withdraw_unless_begun())?;
     Ok(new)
-}
-
-fn header(measure: &Measure, origin: Origin) -> Header {
-    let Measure { probe, options, .. } = measure;
-    let mut series = probe.series.to_vec();
-    if options.split {
-        series.extend(PARTS_OF_WAKE_UP);
-    }
-    Header {
-        limit: limit(&options.limit, probe.series[0]),
-        looks: looks_of(options.until, options.duration).len(),
-        most_alarms: most_alarms(&options.limit),
-        findings: findings::findings(options.cpu, options.looping.period),
-        ..probe::header(&typed(), probe.name, &series, origin.unix_s)
-    }
 }

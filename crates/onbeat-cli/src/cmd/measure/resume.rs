@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use onbeat::bench::cell_start::path_as_json;
+use onbeat::bench::measurement::ProbePlan;
 use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns};
 use onbeat::campaign::{FoundRun, PlanFile, find_unfinished};
 use onbeat::load::Load;
@@ -15,7 +16,6 @@ use onbeat_report::units::spoken;
 use serde::{Deserialize, Serialize};
 
 use super::options::Measure;
-use super::{limit, most_alarms};
 use crate::cmd::Failure;
 use crate::term::{Tone, advise};
 
@@ -44,32 +44,32 @@ pub(crate) struct PlannedMeasurement {
 
 impl PlannedMeasurement {
     /// Returns the plan of a measurement under one load.
-    pub(crate) fn new(measure: &Measure, setting: &Setting, releases: u64) -> Self {
-        let Measure { probe, options, given } = measure;
+    pub(crate) fn new(Measure { options, .. }: &Measure, what: &ProbePlan) -> Self {
         Self {
-            probe: probe.name.to_owned(),
-            given: given
+            probe: what.probe.name.to_owned(),
+            given: what
+                .given
                 .0
                 .iter()
                 .map(|(name, of)| ((*name).to_owned(), format!("{of:?}")))
                 .collect(),
-            setting: setting.clone(),
+            setting: what.setting.clone(),
             loads: vec![options.load.clone()],
-            releases,
+            releases: what.releases,
             tuning: options.tuning.as_ref().map(ToString::to_string),
-            limit: limit(&options.limit, probe.series[0]),
-            most_alarms: most_alarms(&options.limit),
+            limit: what.limit,
+            most_alarms: what.most_alarms,
             sweep: None,
             load_dir: options.load_dir.clone().unwrap_or_default(),
         }
     }
 
     /// Returns the plan of a measurement under several loads.
-    pub(crate) fn of_turns(measure: &Measure, setting: &Setting, turns: &TurnsPlan) -> Self {
+    pub(crate) fn of_turns(measure: &Measure, turns: &TurnsPlan) -> Self {
         Self {
             loads: turns.loads.clone(),
             sweep: turns.sweep.clone(),
-            ..Self::new(measure, setting, turns.releases)
+            ..Self::new(measure, &turns.what)
         }
     }
 
@@ -137,14 +137,12 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::cmd::measure::open_probe::{planned_setting, releases};
+    use crate::cmd::measure::probe_plan::probe_plan;
 
     fn planned(line: &str) -> PlannedMeasurement {
         let cli = Cli::try_parse_from(line.split(' ')).unwrap();
         let Command::Measure(measure) = cli.command else { panic!("{line}") };
-        let options = &measure.options;
-        let setting = planned_setting(&measure, options.duration, None);
-        PlannedMeasurement::new(&measure, &setting, releases(options.duration, &options.looping))
+        PlannedMeasurement::new(&measure, &probe_plan(&measure, measure.options.duration))
     }
 
     #[test]

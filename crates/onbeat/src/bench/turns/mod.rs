@@ -17,6 +17,7 @@ use onbeat_rt::{Clock, End, Outcome};
 use super::background_load::BackgroundLoad;
 use super::conditions::Conditions;
 use super::error::BenchError;
+use super::measurement::OpenedProbe;
 use super::schedule::Shares;
 use super::shared_file::SharedFile;
 use super::sweep::Busy;
@@ -25,7 +26,7 @@ use crate::load::Load;
 use crate::probe::causes;
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
-use crate::probe::{BlockPlan, Destination, Origin, Run, RunError, Setting, SpikeExplainer};
+use crate::probe::{BlockPlan, Destination, Origin, Run, Setting, SpikeExplainer};
 use onbeat_cause::Cost;
 use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, Header, Note, Past, Recorder, StepNote};
@@ -33,28 +34,28 @@ pub use plan::TurnsPlan;
 pub use unfinished::UnfinishedTurns;
 
 /// Measures from the beginning into the existing directory `dir`, or resumes `unfinished`, which is
-/// there. `parts` are the probe, opened for the first block.
+/// there. `opened` is the probe, for the first block.
 ///
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
 /// # Errors
 /// [`BenchError`]. What was recorded before stays, and the load has ended.
-pub fn conduct<'c>(
-    plan: &'c TurnsPlan,
-    parts: Parts,
+pub fn conduct(
+    plan: &TurnsPlan,
+    opened: OpenedProbe,
     unfinished: Option<UnfinishedTurns>,
     dir: &Path,
-    conditions: Conditions<'c>,
+    conditions: Conditions<'_>,
 ) -> Result<(), BenchError> {
-    let mut conductor = TurnsConductor::open(plan, parts, unfinished, dir, conditions)?;
+    let mut conductor = TurnsConductor::open(plan, opened, unfinished, dir, conditions)?;
     let ran = conductor.run_blocks();
     let closed = conductor.close(ran.is_ok());
     ran.and(closed)
 }
 
 /// A load with its run.
-struct LoadSlot<'c> {
-    load: &'c Load,
+struct LoadSlot<'p> {
+    load: &'p Load,
     path: PathBuf,
     run: Option<Run>,
     past: Option<Past>,
@@ -63,11 +64,13 @@ struct LoadSlot<'c> {
     is_noted: bool,
 }
 
-struct TurnsConductor<'c> {
-    plan: &'c TurnsPlan,
+struct TurnsConductor<'p, 'c> {
+    plan: &'p TurnsPlan,
+    /// How the loop runs. The flight recorder is the conductor's, and lent to each block.
+    setting: Setting,
     conditions: Conditions<'c>,
     file: SharedFile,
-    slots: Vec<LoadSlot<'c>>,
+    slots: Vec<LoadSlot<'p>>,
     shares: Shares,
     /// The probe, opened for the next block.
     ready: Option<Parts>,
@@ -78,10 +81,10 @@ struct TurnsConductor<'c> {
     evidence: Vec<Grant>,
 }
 
-impl<'c> TurnsConductor<'c> {
+impl<'p, 'c> TurnsConductor<'p, 'c> {
     fn open(
-        plan: &'c TurnsPlan,
-        parts: Parts,
+        plan: &'p TurnsPlan,
+        OpenedProbe { setting, parts }: OpenedProbe,
         unfinished: Option<UnfinishedTurns>,
         dir: &Path,
         conditions: Conditions<'c>,
@@ -89,7 +92,7 @@ impl<'c> TurnsConductor<'c> {
         let origin = Origin::now();
         let (file, tuning, pasts) = match unfinished {
             None => {
-                let file = SharedFile::create(dir, origin, &plan.header(origin.unix_s))?;
+                let file = SharedFile::create(dir, origin, &plan.what.header(origin.unix_s))?;
                 (file, None, plan.loads.iter().map(|_| None).collect())
             }
             Some(unfinished) => {
@@ -103,7 +106,7 @@ impl<'c> TurnsConductor<'c> {
         };
 
         let left = plan.left(&pasts);
-        let slot = |((load, name), past): ((&'c Load, String), Option<Past>)| LoadSlot {
+        let slot = |((load, name), past): ((&'p Load, String), Option<Past>)| LoadSlot {
             load,
             path: dir.join(name),
             run: None,
@@ -112,10 +115,11 @@ impl<'c> TurnsConductor<'c> {
             past,
         };
         let slots = plan.loads.iter().zip(plan.file_names()).zip(pasts).map(slot).collect();
-        let (explainer, evidence) = causes::open(&plan.setting);
+        let (explainer, evidence) = causes::open(&setting);
         Ok(Self {
             shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
             plan,
+            setting: Setting { causes: false, ..setting },
             conditions,
             file,
             slots,
@@ -153,8 +157,7 @@ impl<'c> TurnsConductor<'c> {
 
         let mut parts = match self.ready.take() {
             Some(parts) => parts,
-            None => (self.plan.probe.open)(&mut self.plan.setting.clone(), &self.plan.given)
-                .map_err(RunError::from)?,
+            None => self.plan.what.open()?.parts,
         };
 
         self.begin_step(at)?;
@@ -180,7 +183,7 @@ impl<'c> TurnsConductor<'c> {
         parts: &mut Parts,
         running: &mut BackgroundLoad,
     ) -> Result<Outcome, BenchError> {
-        let cell = Cell::new(self.plan.probe.name, block.load);
+        let cell = Cell::new(self.plan.what.probe.name, block.load);
         let began = self.file.origin.at;
         let looked_from = Monotonic.now();
         let mut before = None;
@@ -215,19 +218,16 @@ impl<'c> TurnsConductor<'c> {
     fn open_run(&mut self, at: usize) -> Result<Run, BenchError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
         let origin = self.file.origin;
-        let mut header = self.plan.header(origin.unix_s);
-        header.limit = self.plan.limit;
-        header.most_alarms = self.plan.most_alarms;
+        let mut header = self.plan.what.run_header(origin.unix_s);
         header.grants.clone_from(&self.evidence);
-        // The flight recorder is lent to each block.
-        let setting = Setting { causes: false, ..self.plan.setting.clone() };
+        let setting = self.setting.clone();
         let of = header.clone();
         let mut run = match past.take().zip(self.file.point().cloned()) {
             Some((past, point)) => Run::resume_at(past, header, setting, point)?,
             None => Run::open(Destination { path, header, origin: origin.at }, setting)?,
         };
 
-        let timing = self.plan.setting.timing(0);
+        let timing = self.setting.timing(0);
         let tuning = Header { grants: run.grants().to_vec(), timing: Some(timing), ..of }.tuning();
         let path = path.display().to_string();
         match &self.tuning {
@@ -242,7 +242,7 @@ impl<'c> TurnsConductor<'c> {
             Some(_) => {}
         }
 
-        if self.plan.probe.line_a_second {
+        if self.plan.what.probe.line_a_second {
             run.recorder().keep_seconds();
         }
 
@@ -259,9 +259,9 @@ impl<'c> TurnsConductor<'c> {
                 .plan
                 .blocks()
                 .map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
-            block_s: self.plan.seconds(releases),
-            limit: self.plan.limit,
-            most_alarms: self.plan.most_alarms,
+            block_s: self.plan.what.seconds(releases),
+            limit: self.plan.what.limit,
+            most_alarms: self.plan.what.most_alarms,
             ladder: grants.to_vec(),
             sweep: self.plan.sweep.as_ref().map(|(note, _)| *note),
             ..Bench::default()

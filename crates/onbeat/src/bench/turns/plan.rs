@@ -2,41 +2,27 @@
 
 use std::time::Duration;
 
+use crate::bench::measurement::ProbePlan;
 use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
-use crate::probe::{self, Description, Given, Setting};
 use onbeat_record::run_dir::releases_left;
-use onbeat_record::{Cell, EndReason, FindingNote, Header, LimitNote, Past, SweepNote};
+use onbeat_record::{Cell, EndReason, Past, SweepNote};
 
 /// What is measured, under which loads, and for how long.
 #[derive(Clone, Debug)]
 pub struct TurnsPlan {
-    /// The probe.
-    pub probe: &'static Description,
-    /// The options of the probe.
-    pub given: Given,
-    /// How the loop runs.
-    pub setting: Setting,
+    /// What is measured under each load.
+    pub what: ProbePlan,
     /// Loads in the order of the command line, each once.
     pub loads: Vec<Load>,
-    /// Releases per load; `u64::MAX` for no end.
-    pub releases: u64,
     /// In turns, or one load after another.
     pub order: CellOrder,
     /// Seed for the order of the turns.
     pub seed: u64,
-    /// The limit to judge by.
-    pub limit: Option<LimitNote>,
-    /// Alarms of bus and robot that are allowed under each load.
-    pub most_alarms: Option<u64>,
-    /// Tunings of this machine that are not as wanted.
-    pub findings: Vec<FindingNote>,
     /// For a sweep: what it is judged by, and the requested utilisation of each load, in percent.
     pub sweep: Option<(SweepNote, Vec<f64>)>,
     /// Time from the start of a load to the start of the loop.
     pub settling: Duration,
-    /// The command as typed.
-    pub command: Vec<String>,
 }
 
 impl TurnsPlan {
@@ -46,8 +32,7 @@ impl TurnsPlan {
     pub fn file_names(&self) -> Vec<String> {
         /// Longer names are shortened; file systems allow 255 bytes.
         const LONGEST: usize = 120;
-        let plain =
-            |load: &Load| Cell::new(self.probe.name.to_owned(), load.to_string()).file_name();
+        let plain = |load: &Load| Cell::new(self.what.probe.name, load.to_string()).file_name();
         let all: Vec<String> = self.loads.iter().map(plain).collect();
         let is_fit = |name: &String| {
             name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1
@@ -56,7 +41,7 @@ impl TurnsPlan {
             if is_fit(name) {
                 name.clone()
             } else {
-                format!("{}-{}.onbeat.hlog", self.probe.name, load.file_name())
+                format!("{}-{}.onbeat.hlog", self.what.probe.name, load.file_name())
             }
         });
 
@@ -66,24 +51,27 @@ impl TurnsPlan {
     /// Returns the time of each load, in seconds; `None` for no end.
     #[must_use]
     pub fn share_s(&self) -> Option<f64> {
-        (self.releases < u64::MAX).then(|| self.seconds(self.releases))
+        let releases = self.what.releases;
+        (releases < u64::MAX).then(|| self.what.seconds(releases))
     }
 
     /// Returns the length of a block in releases; `u64::MAX` for no end.
     #[must_use]
     pub fn block_releases(&self) -> u64 {
+        let ProbePlan { releases, setting, .. } = &self.what;
         match self.order {
             CellOrder::Interleaved | CellOrder::Watched | CellOrder::Paired => {
-                releases_per_block(self.loads.len(), self.releases, self.setting.period_ns)
+                releases_per_block(self.loads.len(), *releases, setting.period_ns)
             }
-            CellOrder::Sequential => self.releases,
+            CellOrder::Sequential => *releases,
         }
     }
 
     /// Returns the number of blocks of each load; `None` for no end.
     #[must_use]
     pub fn blocks(&self) -> Option<u64> {
-        (self.releases < u64::MAX).then(|| self.releases.div_ceil(self.block_releases()))
+        let releases = self.what.releases;
+        (releases < u64::MAX).then(|| releases.div_ceil(self.block_releases()))
     }
 
     /// Estimates the time that is left, in seconds, from the releases that each load has left, with
@@ -96,7 +84,7 @@ impl TurnsPlan {
             let blocks = left.div_ceil(self.block_releases()) as f64;
             let begin_and_end_s =
                 if load.is_idle() { 0.0 } else { self.settling.as_secs_f64() + END_OF_LOAD_S };
-            self.seconds(*left) + blocks * (begin_and_end_s + PER_BLOCK_S)
+            self.what.seconds(*left) + blocks * (begin_and_end_s + PER_BLOCK_S)
         };
 
         let has_end = left.iter().all(|left| *left < u64::MAX);
@@ -106,48 +94,28 @@ impl TurnsPlan {
     /// Returns the releases that each load has left, after what it has measured.
     pub(super) fn left(&self, pasts: &[Option<Past>]) -> Vec<u64> {
         let left = |past: &Option<Past>| match past {
-            None => self.releases,
+            None => self.what.releases,
             // A probe that is complete ends before its releases do.
             Some(past) if past.ended.is_some_and(|reason| reason != EndReason::Asked) => 0,
-            Some(past) => releases_left(past, self.releases),
+            Some(past) => releases_left(past, self.what.releases),
         };
         pasts.iter().map(left).collect()
-    }
-
-    /// Returns the time of a number of releases, in seconds.
-    #[must_use]
-    pub fn seconds(&self, releases: u64) -> f64 {
-        releases as f64 * self.setting.period_ns as f64 / 1e9
-    }
-
-    pub(super) fn header(&self, started_unix_s: f64) -> Header {
-        Header {
-            findings: self.findings.clone(),
-            ..probe::header(&self.command, self.probe.name, self.probe.series, started_unix_s)
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::ALL;
+    use crate::probe::{ALL, Setting};
 
     fn plan(loads: &[&str], releases: u64, order: CellOrder) -> TurnsPlan {
         TurnsPlan {
-            probe: ALL[0],
-            given: Given::default(),
-            setting: Setting::new(1_000_000),
+            what: ProbePlan::new(ALL[0], Setting::new(1_000_000), releases, &[]),
             loads: loads.iter().map(|load| load.parse().unwrap()).collect(),
-            releases,
             order,
             seed: 1,
-            limit: None,
-            most_alarms: None,
-            findings: Vec::new(),
             sweep: None,
             settling: Duration::from_secs(1),
-            command: Vec::new(),
         }
     }
 

@@ -60,6 +60,6 @@ impl UnfinishedTurns {
     /// # Errors
     /// [`OtherRun`].
     pub fn check(&self, plan: &TurnsPlan) -> Result<(), OtherRun> {
-        OtherRun::check(&self.bench, &plan.header(self.bench.header.started_unix_s))
+        OtherRun::check(&self.bench, &plan.what.header(self.bench.header.started_unix_s))
     }
 }
