@@ -2,36 +2,28 @@
 //! loads, a run file each.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onbeat::bench::Conditions;
 use onbeat::bench::conduct::check_names;
-use onbeat::bench::measurement::OpenedProbe;
 use onbeat::bench::schedule::{CellOrder, RAMP};
 use onbeat::bench::sweep::SweepSteps;
 use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns, conduct};
-use onbeat::campaign::CampaignEvent;
 use onbeat::load::Load;
 use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, SettingValue};
+use onbeat::record::SweepNote;
 use onbeat::record::run_dir::{BENCH_FILE, take_up};
-use onbeat::record::{Recorder, SweepNote};
-use onbeat_report::units::{spoken, under};
+use onbeat_report::units::spoken;
 
 use super::life::Life;
 use super::new_run;
 use super::options::Measure;
 use super::probe_plan::probe_plan;
 use super::resume::{PlannedMeasurement, find_turns};
-use super::seconds::Lines;
-use crate::cmd::carrier::carrier;
+use super::shown::ShownMeasurement;
 use crate::cmd::failure::loads::LoadsFailure;
-use crate::cmd::screen::Screen;
-use crate::cmd::so_far::{SoFar, counts_so_far};
-use crate::cmd::view::BesideView;
-use crate::cmd::{ExitVerdict, Failure, runs, show};
-use crate::term::{ProgressLine, Tone, advise, wrapped};
+use crate::cmd::{ExitVerdict, Failure};
+use crate::term::{Tone, advise, wrapped};
 
 /// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
 const ALLOWED_LOCAL_NS: u64 = 100_000;
@@ -41,22 +33,23 @@ const SETTLING: Duration = Duration::from_millis(300);
 /// Seed for the order of the turns: the default of a bench.
 const SEED: u64 = 1;
 
-pub(crate) fn run(
+pub(super) fn run(
     measure: &Measure,
     life: Option<Life>,
     interruptions: &Interruptions,
 ) -> Result<ExitVerdict, Failure> {
     let options = &measure.options;
-    let (plan, opened) = plan(measure)?;
+    let plan = plan(measure)?;
+    // What cannot run leaves no directory behind.
+    let opened = plan.what.open()?;
     let planned = PlannedMeasurement::of_turns(measure, &plan);
-    let carrier = carrier(options.load_dir.as_deref())?;
     let out = &options.output.out;
     let found = if options.resume { find_turns(out, &planned, &plan)? } else { None };
     let left = found.as_ref().map_or_else(
         || vec![plan.what.releases; plan.loads.len()],
         |(_, unfinished)| unfinished.left(&plan),
     );
-    let (dir, new, unfinished) = match found {
+    let (path, new, unfinished) = match found {
         Some((dir, unfinished)) => {
             unfinished.check(&plan)?;
             advise(Tone::Careful, &wrapped(&resuming(&dir, &unfinished, &plan), 80));
@@ -72,75 +65,21 @@ pub(crate) fn run(
         advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
     }
 
-    let screen = Screen::begin(&dir, options.screen.screen);
-    let is_quiet = options.output.json || screen.is_on();
-    let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), is_quiet);
-    let lines = Lines::new(measure.probe, &opened.setting, options.output.json);
-    let summary = SoFar::new(dir.clone(), &interruptions.summary);
-    let mut view = TurnsView { progress, screen, lines, summary, life, under: String::new() };
-    let mut browser = BesideView::new(&options.beside_view, options.cpu);
-    let mut report = |happening: CampaignEvent<'_>| match happening {
-        CampaignEvent::Warned(words) => {
-            let TurnsView { progress, screen, .. } = &mut view;
-            progress.above(|| screen.advise(Tone::Careful, &wrapped(words, 80)));
-        }
-        CampaignEvent::Running { cell, elapsed_s, recorder: Some(recorder) } => {
-            new.iter().for_each(runs::begin);
-            browser.begin(&dir);
-            view.look(&cell.load, elapsed_s, recorder);
-            if view.life.as_mut().is_some_and(Life::is_over) {
-                interruptions.stop.store(true, Ordering::Relaxed);
-            }
-        }
-        _ => {}
+    let shown = ShownMeasurement {
+        measure,
+        setting: opened.setting.clone(),
+        path,
+        new,
+        resumed: String::new(),
+        left_s: plan.estimate_s(&left).unwrap_or(0.0),
     };
-
-    let conditions = Conditions { carrier: &carrier, interruptions, report: &mut report };
-    let conducted = conduct(&plan, opened, unfinished, &dir, conditions);
-    view.progress.finish();
-    view.screen.end();
-    view.summary.end();
-    browser.end();
-    match &new {
-        Some(new) => runs::keep_if_begun(new, conducted.map_err(Failure::from))?,
-        None => conducted?,
-    }
-
-    show::made(&dir, &options.output)
+    shown.conduct(life, interruptions, |conditions| {
+        conduct(&plan, opened, unfinished, &shown.path, conditions)
+    })
 }
 
-/// The progress of a measurement under several loads, in the terminal.
-struct TurnsView<'v> {
-    progress: ProgressLine,
-    screen: Screen,
-    lines: Lines,
-    summary: SoFar<'v>,
-    life: Option<Life>,
-    /// The load of the last line per second.
-    under: String,
-}
-
-impl TurnsView<'_> {
-    fn look(&mut self, name: &str, elapsed_s: f64, recorder: &mut Recorder) {
-        let mut lines = self.lines.since(recorder);
-        if !lines.is_empty() && self.under != name {
-            lines.insert(0, under(name));
-            name.clone_into(&mut self.under);
-        }
-
-        self.screen.look(recorder);
-        if !self.screen.is_on() {
-            self.progress.above_if(&lines);
-        }
-        if !self.summary.look(recorder) {
-            self.progress.show(elapsed_s, &format!("{name}  {}", counts_so_far(recorder)));
-        }
-    }
-}
-
-/// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory
-/// behind.
-fn plan(measure: &Measure) -> Result<(TurnsPlan, OpenedProbe), Failure> {
+/// Returns the plan of these options.
+fn plan(measure: &Measure) -> Result<TurnsPlan, Failure> {
     let Measure { probe, options, .. } = measure;
     let loads = match &options.load_sweep {
         Some(steps) => steps.loads.clone(),
@@ -154,7 +93,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, OpenedProbe), Failure> {
     // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
-    let plan = TurnsPlan {
+    Ok(TurnsPlan {
         what: probe_plan(measure, each_ns),
         loads,
         order: if is_rising || ends_itself {
@@ -165,9 +104,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, OpenedProbe), Failure> {
         seed: SEED,
         sweep,
         settling: if is_rising { SETTLING } else { RAMP },
-    };
-    let opened = plan.what.open()?;
-    Ok((plan, opened))
+    })
 }
 
 /// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such

@@ -8,41 +8,35 @@ pub(crate) mod options;
 mod probe_plan;
 mod resume;
 mod seconds;
+mod shown;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
-use onbeat::bench::Conditions;
 use onbeat::bench::measurement::{self, MeasurementPlan};
-use onbeat::campaign::CampaignEvent;
+use onbeat::probe::Interruptions;
 use onbeat::record::Past;
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 
 use super::Common;
-use super::carrier::carrier;
 use super::looping::{check_cpu, most_alarms};
-use super::net::log;
 use super::repair::repair_first;
 use super::run_tuning;
 use super::run_tuning::TunedLoop;
-use super::screen::Screen;
-use super::so_far::{LooksAhead, SoFar, counts_so_far};
-use super::view::{BesideView, check_port};
-use super::{ExitVerdict, Failure, load, runs, show};
+use super::view::check_port;
+use super::{ExitVerdict, Failure, load};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
-use crate::term::{ProgressLine, Tone, columns, wrapped};
 use life::Life;
 use options::{Measure, MeasureOptions};
 use probe_plan::probe_plan;
 use resume::PlannedMeasurement;
-use seconds::Lines;
+use shown::ShownMeasurement;
 
 pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
-    let Measure { probe, options, .. } = measure;
+    let options = &measure.options;
     admit(measure)?;
     check_port(&options.beside_view)?;
-    let mut life = options.beside.map(Life::open).transpose()?;
+    let life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("its load or its last cycle");
@@ -52,8 +46,16 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     if options.load_sweep.is_some() || !options.loads.is_empty() {
         return loads::run(measure, life, &interruptions);
     }
+    of_one_run(measure, life, &interruptions)
+}
 
-    // What cannot run leaves no directory behind.
+/// Measures one loop under one load.
+fn of_one_run(
+    measure: &Measure,
+    life: Option<Life>,
+    interruptions: &Interruptions,
+) -> Result<ExitVerdict, Failure> {
+    let options = &measure.options;
     let (cpu, priority, period_ns) = (options.cpu, options.priority, options.looping.period);
     let tuning = options.tuning.as_ref();
     let tuning = run_tuning::resolved(&TunedLoop { tuning, cpu, priority, period_ns })?;
@@ -63,64 +65,28 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     if let Some(tuning) = &tuning {
         what.setting = tuning.tuned(&what.setting);
     }
-    let opened = what.open()?;
-    let carrier = carrier(options.load_dir.as_deref())?;
-    let mut lines = Lines::new(probe, &opened.setting, options.output.json);
-    let (path, past, new) = run_to_write(measure, &planned)?;
-    let shipment = log::RunShipment::start(options, &path)
-        .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
-    let mut screen = Screen::begin(&path, options.screen.screen);
-    let is_quiet = options.output.json || screen.is_on();
-    let progress = ProgressLine::new(left_s(options, past.as_ref()), is_quiet);
-    let resumed = past.as_ref().map(resume::words).unwrap_or_default();
-    let mut summary = SoFar::new(path.clone(), &interruptions.summary);
-    let mut looks = LooksAhead::new(options.until, options.duration, &path);
-    let mut view = BesideView::new(&options.beside_view, options.cpu);
-    let mut report = |event: CampaignEvent<'_>| match event {
-        CampaignEvent::Resumed => screen.advise(Tone::Careful, &resumed),
-        CampaignEvent::Warned(words) => {
-            progress.above(|| screen.advise(Tone::Careful, &wrapped(words, columns())));
-        }
-        CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } => {
-            new.iter().for_each(runs::begin);
-            view.begin(&path);
-            let seconds = lines.since(recorder);
-            if !screen.is_on() {
-                progress.above_if(&seconds);
-            }
-            screen.look(recorder);
-            if !summary.look(recorder) {
-                progress.show(elapsed_s, &counts_so_far(recorder));
-            }
-            if looks.is_decided(elapsed_s, recorder) || life.as_mut().is_some_and(Life::is_over) {
-                interruptions.stop.store(true, Ordering::Relaxed);
-            }
-        }
-        _ => {}
-    };
 
+    // What cannot run leaves no directory behind.
+    let opened = what.open()?;
+    let (path, past, new) = run_to_write(measure, &planned)?;
+    let shown = ShownMeasurement {
+        measure,
+        setting: opened.setting.clone(),
+        path,
+        new,
+        resumed: past.as_ref().map(resume::words).unwrap_or_default(),
+        left_s: left_s(options, past.as_ref()),
+    };
     let plan = MeasurementPlan {
         what: &what,
         load: &options.load,
         tuning: tuning.as_ref(),
-        path: &path,
+        path: &shown.path,
         out: &options.output.out,
     };
-    let conditions =
-        Conditions { carrier: &carrier, interruptions: &interruptions, report: &mut report };
-    let measured = measurement::measure(&plan, opened, past, conditions).map_err(Failure::from);
-
-    progress.finish();
-    screen.end();
-    summary.end();
-    view.end();
-    shipment.finish();
-    match &new {
-        Some(new) => runs::keep_if_begun(new, measured)?,
-        None => measured?,
-    };
-
-    show::made(&path, &options.output)
+    shown.conduct(life, interruptions, |conditions| {
+        measurement::measure(&plan, opened, past, conditions)
+    })
 }
 
 /// Refuses options that cannot be met, before anything is opened or created.
