@@ -30,20 +30,9 @@ impl<'a> SoFar<'a> {
     }
 
     /// Starts a summary on request, and returns whether one is being shown. A request in the
-    /// meantime gets the next one.
-    pub(crate) fn look(&mut self, recorder: &mut Recorder) -> bool {
-        self.look_after(|| {
-            // A file that cannot be written any more ends the run by itself.
-            let _ = recorder.write_out();
-        })
-    }
-
-    /// The same where the recorders are of other threads: the summary is of finished intervals.
-    pub(crate) fn look_written(&mut self) -> bool {
-        self.look_after(|| ())
-    }
-
-    fn look_after(&mut self, write_out: impl FnOnce()) -> bool {
+    /// meantime gets the next one. Without `recorder`, where those of other threads record, it is a
+    /// summary of finished intervals.
+    pub(crate) fn look(&mut self, recorder: Option<&mut Recorder>) -> bool {
         if let Some(child) = &mut self.showing {
             if matches!(child.try_wait(), Ok(None)) {
                 return true;
@@ -52,7 +41,8 @@ impl<'a> SoFar<'a> {
         }
 
         if self.asked.swap(false, Ordering::Relaxed) {
-            write_out();
+            // A file that cannot be written any more ends the run by itself.
+            let _ = recorder.map(Recorder::write_out);
             self.showing = self.start();
         }
 

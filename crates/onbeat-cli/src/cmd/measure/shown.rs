@@ -81,7 +81,7 @@ impl ShownMeasurement<'_> {
                         progress.above_if(&seconds);
                     }
                     screen.look(recorder);
-                    if !summary.look(recorder) {
+                    if !summary.look(Some(&mut *recorder)) {
                         let load = takes_turns.then(|| format!("{}  ", cell.load));
                         let load = load.unwrap_or_default();
                         progress.show(elapsed_s, &format!("{load}{}", counts_so_far(recorder)));
@@ -89,7 +89,7 @@ impl ShownMeasurement<'_> {
                     looks.is_decided(elapsed_s, recorder)
                 }
                 CampaignEvent::AtOnce { elapsed_s, cycles, worst } => {
-                    if !summary.look_written() {
+                    if !summary.look(None) {
                         progress.show(elapsed_s, &of_all(cycles, worst));
                     }
                     false

@@ -173,7 +173,7 @@ fn record(
         runs::begin(&new);
         view.begin(&path);
         screen.look(recorder);
-        if !summary.look(recorder) {
+        if !summary.look(Some(&mut *recorder)) {
             progress.show(elapsed_s, &counts_so_far(recorder));
         }
         if looks.is_decided(elapsed_s, recorder) {
