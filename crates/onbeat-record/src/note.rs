@@ -290,19 +290,32 @@ impl Cell {
         cpus.iter().map(|cpu| Self { cpu: Some(*cpu), ..self.clone() }).collect()
     }
 
-    /// The name of its run file: characters that file systems mind are replaced by `_`.
+    /// The name of its run file: characters that file systems mind are replaced by `_`. Where that
+    /// is more than a space, or the name is long, a fingerprint tells it from all others.
     #[must_use]
     pub fn file_name(&self) -> String {
-        let sanitized = |text: &str| {
-            text.chars()
-                // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it
-                // must not leave the directory.
-                .map(|c| if c.is_ascii_alphanumeric() || "-=%+.".contains(c) { c } else { '_' })
-                .collect::<String>()
-        };
+        /// File systems allow 255 bytes.
+        const LONGEST: usize = 90;
+        // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it must not
+        // leave the directory.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-=%+._".contains(c);
+        let typed = format!("{}-{}", self.tuning, self.load);
+        let spaced = typed.replace(' ', "_");
+        let mut name = spaced.replace(|c: char| !is_plain(c), "_");
+        if name != spaced || name.len() > LONGEST {
+            name.truncate(LONGEST);
+            name += &format!("-{:08x}", fingerprint(&typed));
+        }
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
-        format!("{}-{}{cpu}.onbeat.hlog", sanitized(&self.tuning), sanitized(&self.load))
+        format!("{name}{cpu}.onbeat.hlog")
     }
+}
+
+/// Returns the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every version of
+/// onbeat.
+#[must_use]
+pub fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// `PMC/paper`, and with a loop on each of several CPUs `PMC/paper/2`.
@@ -712,4 +725,25 @@ pub struct Resume {
     pub after: Option<EndReason>,
     /// `r_0 mod T` from here on, in nanoseconds: the clock restarts from 0 at boot.
     pub phase_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_cell_has_a_run_file_of_its_own_in_the_directory_of_its_run() {
+        let long = format!("run:{}", "x".repeat(300));
+        let longer = format!("{long}x");
+        let loads = ["idle", "cpu=50%", "run:a b", "run:a_b", "run:a/b", &*long, &*longer];
+        let cells = loads.map(|load| Cell::new("P+sched.rt_runtime", load));
+        let of_plans = ["./a/b.toml", "./a_b.toml"].map(|plan| Cell::new(plan, "idle"));
+        let names: BTreeSet<String> = cells.iter().chain(&of_plans).map(Cell::file_name).collect();
+        assert_eq!(names.len(), loads.len() + of_plans.len(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= 120 && !name.contains('/')), "{names:?}");
+        assert!(names.contains("P+sched.rt_runtime-cpu=50%.onbeat.hlog"), "{names:?}");
+        assert_eq!(Cell::new("CPU 0", "idle").file_name(), "CPU_0-idle.onbeat.hlog");
+    }
 }

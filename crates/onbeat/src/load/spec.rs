@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::near_word::did_you_mean;
+use onbeat_record::fingerprint;
 
 /// A load: nothing, or one or more different parts that run at the same time.
 ///
@@ -236,12 +237,6 @@ impl Load {
         name.truncate(39);
         format!("{}-{:08x}", name.trim_end_matches('-'), fingerprint(&typed))
     }
-}
-
-/// Returns the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every version of
-/// onbeat.
-fn fingerprint(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 impl LoadPart {

@@ -30,8 +30,6 @@ const ALLOWED_LOCAL_NS: u64 = 100_000;
 const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
 /// Time from the start of a sweep's load to the first release.
 const SETTLING: Duration = Duration::from_millis(300);
-/// Seed for the order of the turns: the default of a bench.
-const SEED: u64 = 1;
 
 pub(super) fn run(
     measure: &Measure,
@@ -101,7 +99,6 @@ fn plan(measure: &Measure) -> Result<TurnsPlan, Failure> {
         } else {
             CellOrder::Interleaved
         },
-        seed: SEED,
         sweep,
         settling: if is_rising { SETTLING } else { RAMP },
     })

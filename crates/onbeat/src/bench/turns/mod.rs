@@ -33,6 +33,9 @@ use onbeat_record::{Bench, Cell, Header, Note, Past, Recorder, StepNote};
 pub use plan::TurnsPlan;
 pub use unfinished::UnfinishedTurns;
 
+/// Seed for the order of the turns: the default of a bench.
+const SEED: u64 = 1;
+
 /// Measures from the beginning into the existing directory `dir`, or resumes `unfinished`, which is
 /// there. `opened` is the probe, for the first block.
 ///
@@ -106,18 +109,18 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
         };
 
         let left = plan.left(&pasts);
-        let slot = |((load, name), past): ((&'p Load, String), Option<Past>)| LoadSlot {
+        let slot = |(load, past): (&'p Load, Option<Past>)| LoadSlot {
             load,
-            path: dir.join(name),
+            path: dir.join(plan.file_name(load)),
             run: None,
             blocks: past.as_ref().map_or(0, |past| past.next_block),
             is_noted: past.is_some(),
             past,
         };
-        let slots = plan.loads.iter().zip(plan.file_names()).zip(pasts).map(slot).collect();
+        let slots = plan.loads.iter().zip(pasts).map(slot).collect();
         let (explainer, evidence) = causes::open(&setting);
         Ok(Self {
-            shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
+            shares: Shares::new(left, plan.block_releases(), plan.order, SEED),
             plan,
             setting: Setting { causes: false, ..setting },
             conditions,

@@ -17,8 +17,6 @@ pub struct TurnsPlan {
     pub loads: Vec<Load>,
     /// In turns, or one load after another.
     pub order: CellOrder,
-    /// Seed for the order of the turns.
-    pub seed: u64,
     /// For a sweep: what it is judged by, and the requested utilisation of each load, in percent.
     pub sweep: Option<(SweepNote, Vec<f64>)>,
     /// Time from the start of a load to the start of the loop.
@@ -26,26 +24,10 @@ pub struct TurnsPlan {
 }
 
 impl TurnsPlan {
-    /// Returns the name of each load's run file. Loads whose names would be the same in a file name
-    /// get a fingerprint.
+    /// Returns the name of a load's run file.
     #[must_use]
-    pub fn file_names(&self) -> Vec<String> {
-        /// Longer names are shortened; file systems allow 255 bytes.
-        const LONGEST: usize = 120;
-        let plain = |load: &Load| Cell::new(self.what.probe.name, load.to_string()).file_name();
-        let all: Vec<String> = self.loads.iter().map(plain).collect();
-        let is_fit = |name: &String| {
-            name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1
-        };
-        let named = all.iter().zip(&self.loads).map(|(name, load)| {
-            if is_fit(name) {
-                name.clone()
-            } else {
-                format!("{}-{}.onbeat.hlog", self.what.probe.name, load.file_name())
-            }
-        });
-
-        named.collect()
+    pub fn file_name(&self, load: &Load) -> String {
+        Cell::new(self.what.probe.name, load.to_string()).file_name()
     }
 
     /// Returns the time of each load, in seconds; `None` for no end.
@@ -59,12 +41,10 @@ impl TurnsPlan {
     #[must_use]
     pub fn block_releases(&self) -> u64 {
         let ProbePlan { releases, setting, .. } = &self.what;
-        match self.order {
-            CellOrder::Interleaved | CellOrder::Watched | CellOrder::Paired => {
-                releases_per_block(self.loads.len(), *releases, setting.period_ns)
-            }
-            CellOrder::Sequential => *releases,
+        if self.order == CellOrder::Sequential {
+            return *releases;
         }
+        releases_per_block(self.loads.len(), *releases, setting.period_ns)
     }
 
     /// Returns the number of blocks of each load; `None` for no end.
@@ -113,7 +93,6 @@ mod tests {
             what: ProbePlan::new(ALL[0], Setting::new(1_000_000), releases, &[]),
             loads: loads.iter().map(|load| load.parse().unwrap()).collect(),
             order,
-            seed: 1,
             sweep: None,
             settling: Duration::from_secs(1),
         }
@@ -121,14 +100,9 @@ mod tests {
 
     #[test]
     fn each_load_has_a_file_of_its_own() {
-        let long = format!("run:{}", "x".repeat(300));
-        let names =
-            plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, CellOrder::Interleaved)
-                .file_names();
-        assert_eq!(names[..2], ["timer-idle.onbeat.hlog", "timer-cpu=50%.onbeat.hlog"]);
-        let different: std::collections::BTreeSet<&String> = names.iter().collect();
-        assert_eq!(different.len(), names.len(), "{names:?}");
-        assert!(names.iter().all(|name| name.len() <= 120 && !name.contains('/')), "{names:?}");
+        let turns = plan(&["idle", "cpu=50%"], 1, CellOrder::Interleaved);
+        let names: Vec<String> = turns.loads.iter().map(|load| turns.file_name(load)).collect();
+        assert_eq!(names, ["timer-idle.onbeat.hlog", "timer-cpu=50%.onbeat.hlog"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::TurnsPlan;
 use crate::bench::shared_file::past_of;
+use crate::load::Load;
 use crate::probe::resume::OtherRun;
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{Past, RunFile, RunFileError};
@@ -33,8 +34,8 @@ impl UnfinishedTurns {
         else {
             return Ok(None);
         };
-        let runs = plan.file_names().into_iter().map(|name| past_of(&dir.join(name), Past::open));
-        let pasts = runs.collect::<Result<Vec<_>, _>>()?;
+        let past = |load: &Load| past_of(&dir.join(plan.file_name(load)), Past::open);
+        let pasts = plan.loads.iter().map(past).collect::<Result<Vec<_>, _>>()?;
         let unfinished = Self { bench, tuning, pasts };
         let is_whole =
             unfinished.left(plan).iter().all(|left| *left == 0) && unfinished.bench.ended.is_some();
