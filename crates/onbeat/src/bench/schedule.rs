@@ -372,14 +372,12 @@ impl Shares {
 }
 
 fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<LoadTurn> {
+    let one_after_another = |tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize);
     let turn = |load| {
-        let blocks = match order {
-            CellOrder::Interleaved | CellOrder::Watched | CellOrder::Paired => {
-                forward_and_backward(tunings, rng)
-            }
-            CellOrder::Sequential => (0..tunings)
-                .flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize))
-                .collect(),
+        let blocks = if order == CellOrder::Sequential {
+            (0..tunings).flat_map(one_after_another).collect()
+        } else {
+            forward_and_backward(tunings, rng)
         };
         LoadTurn { load, blocks }
     };

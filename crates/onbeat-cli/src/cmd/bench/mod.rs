@@ -142,7 +142,7 @@ pub(super) fn measured(
     let dir = NewRunDir::create(&options.output.out)?;
     let planned = resume::plan_file(kind, options, plan);
     let total_s = plan.duration.as_secs_f64();
-    let job = BenchJob { options, planned: &planned.plan, plan, dir: dir.path(), total_s };
+    let job = BenchJob { options, planned: &planned.plan, dir: dir.path(), total_s };
     let begin = || runs::begin(&dir);
     let written = planned.write(dir.path()).map_err(Failure::from);
     let conducted = written.and_then(|()| conducted(&job, None, interruptions, begin));
@@ -169,11 +169,11 @@ fn resumed(
     today: &BenchOptions,
     interruptions: &Interruptions,
 ) -> Result<PathBuf, Failure> {
-    let FoundBench { dir, unfinished, plan: PlanFile { plan: planned, .. } } = found;
-    let plan = BenchPlan { journal: journal_directory(), ..planned.bench.clone() };
-    load::check_load_directory(&plan.loads, planned.load_dir(), "--load-dir")?;
-    unfinished.check(&plan)?;
-    let rest = unfinished.rest(&plan)?;
+    let FoundBench { dir, unfinished, plan: PlanFile { plan: mut planned, .. } } = found;
+    planned.bench.journal = journal_directory();
+    load::check_load_directory(&planned.bench.loads, planned.load_dir(), "--load-dir")?;
+    unfinished.check(&planned.bench)?;
+    let rest = unfinished.rest(&planned.bench)?;
     advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
 
     let take_up = || {
@@ -182,8 +182,8 @@ fn resumed(
         }
     };
 
-    let (options, total_s) = (today, rest.estimate_s);
-    let job = BenchJob { options, planned: &planned, plan: &plan, dir: &dir, total_s };
+    let total_s = rest.estimate_s;
+    let job = BenchJob { options: today, planned: &planned, dir: &dir, total_s };
     conducted(&job, Some(unfinished), interruptions, take_up)?;
     Ok(dir)
 }
@@ -193,7 +193,6 @@ struct BenchJob<'j> {
     /// Of this command; of a bench that is resumed they say how it is shown.
     options: &'j BenchOptions,
     planned: &'j PlannedBench,
-    plan: &'j BenchPlan,
     dir: &'j Path,
     /// Estimate of the time that this process measures, in seconds.
     total_s: f64,
@@ -206,7 +205,8 @@ fn conducted(
     interruptions: &Interruptions,
     begin: impl FnOnce(),
 ) -> Result<(), Failure> {
-    let BenchJob { options, planned, plan, dir, total_s } = *job;
+    let BenchJob { options, planned, dir, total_s } = *job;
+    let plan = &planned.bench;
     let program = std::env::current_exe().map_err(Common::OwnProgram)?;
     let cell = || {
         let mut command = Command::new(&program);
