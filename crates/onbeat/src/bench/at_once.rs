@@ -240,7 +240,13 @@ impl Together<'_> {
             return run.close();
         }
 
-        let measured = self.block(&mut run, &mut parts, seen);
+        let load = self.plan.load.to_string();
+        let block = BlockPlan { index: 0, load: &load, releases: self.plan.what.releases };
+        let measured = run.single_block(&block, &mut parts, self.interruptions, &mut |recorder| {
+            let progress = recorder.progress();
+            seen.cycles.store(progress.cycles, Ordering::Relaxed);
+            seen.worst_ns.store(progress.worst_ns, Ordering::Relaxed);
+        });
         // One that cannot be recorded any more ends all: figures of the others alone would look
         // as if they were those of the machine.
         self.interruptions.stop.fetch_or(measured.is_err(), Ordering::Relaxed);
@@ -261,16 +267,5 @@ impl Together<'_> {
         let setting = Setting { causes: false, ..setting };
         let run = Run::open_with(destination, setting, self.splits.as_ref().map(split))?;
         Ok((run, parts))
-    }
-
-    fn block(&self, run: &mut Run, parts: &mut Parts, seen: &SeenSoFar) -> Result<(), RunError> {
-        let load = self.plan.load.to_string();
-        let block = BlockPlan { index: 0, load: &load, releases: self.plan.what.releases };
-        run.single_block(&block, parts, self.interruptions, &mut |recorder| {
-            let progress = recorder.progress();
-            seen.cycles.store(progress.cycles, Ordering::Relaxed);
-            seen.worst_ns.store(progress.worst_ns, Ordering::Relaxed);
-        })?;
-        Ok(())
     }
 }

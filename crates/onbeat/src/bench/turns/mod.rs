@@ -29,7 +29,7 @@ use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Origin, Run, Setting, SpikeExplainer};
 use onbeat_cause::Cost;
 use onbeat_host::thread::Grant;
-use onbeat_record::{Bench, Cell, Header, Note, Past, Recorder, StepNote};
+use onbeat_record::{Bench, Cell, Header, Note, Past, StepNote};
 pub use plan::TurnsPlan;
 pub use unfinished::UnfinishedTurns;
 
@@ -164,53 +164,34 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
         };
 
         self.begin_step(at)?;
-        let load = self.slots[at].load;
-        let mut running = BackgroundLoad::start(load, self.conditions.carrier)?;
+        let slot = &mut self.slots[at];
+        let Conditions { carrier, interruptions, .. } = self.conditions;
+        let report = &mut *self.conditions.report;
+        let mut running = BackgroundLoad::start(slot.load, carrier)?;
         running.settle(self.plan.settling);
-        let name = load.to_string();
-        let block = BlockPlan { index: self.slots[at].blocks, load: &name, releases };
-        self.slots[at].blocks += 1;
-        let ran = self.block(at, (&mut run, &block), &mut parts, &mut running);
-        running.stop(run.recorder(), &mut |words| {
-            (self.conditions.report)(CampaignEvent::Warned(&words));
-        });
-
-        self.slots[at].run = Some(run);
-        ran
-    }
-
-    fn block(
-        &mut self,
-        at: usize,
-        (run, block): (&mut Run, &BlockPlan<'_>),
-        parts: &mut Parts,
-        running: &mut BackgroundLoad,
-    ) -> Result<Outcome, BenchError> {
-        let cell = Cell::new(self.plan.what.probe.name, block.load);
+        let cell = Cell::new(self.plan.what.probe.name, slot.load.to_string());
+        let block = BlockPlan { index: slot.blocks, load: &cell.load, releases };
+        slot.blocks += 1;
         let began = self.file.origin.at;
         let looked_from = Monotonic.now();
         let mut before = None;
-        let report = &mut *self.conditions.report;
-        let mut watch = |recorder: &mut Recorder| {
+        run.explain_by(self.explainer.take());
+        let ran = run.single_block(&block, &mut parts, interruptions, &mut |recorder| {
             before = before.or_else(|| Busy::read().ok());
             running.note_events(recorder, &mut |words| report(CampaignEvent::Warned(&words)));
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
             report(CampaignEvent::Running { cell: &cell, elapsed_s, recorder: Some(recorder) });
-        };
+        });
 
-        let interruptions = self.conditions.interruptions;
-        run.explain_by(self.explainer.take());
-        let ran = run.single_block(block, parts, interruptions, &mut watch);
         // What it has cost is in the file of the bench, of all loads together.
         self.explainer = run.explain_by(None);
+        let (after, took_ns) = (Busy::read().ok(), Monotonic.now().ns_since(looked_from));
+        running.stop(run.recorder(), &mut |words| report(CampaignEvent::Warned(&words)));
+        slot.run = Some(run);
         let outcome = ran?;
-
         if self.plan.sweep.is_some() {
-            let reached = Busy::read()
-                .ok()
-                .zip(before)
-                .and_then(|(after, before)| after.percent_since(before));
-            self.note_step(at, reached, Monotonic.now().ns_since(looked_from) as f64 / 1e9)?;
+            let reached = after.zip(before).and_then(|(after, before)| after.percent_since(before));
+            self.note_step(at, reached, took_ns as f64 / 1e9)?;
         }
 
         Ok(outcome)
