@@ -47,20 +47,14 @@ pub struct AtOncePlan<'p> {
 }
 
 impl AtOncePlan<'_> {
-    /// Returns the name of the cell of a CPU.
-    #[must_use]
-    pub fn cell_name(cpu: u32) -> String {
-        format!("CPU {cpu}")
-    }
-
     fn cell(&self, cpu: u32) -> Cell {
-        Cell::new(Self::cell_name(cpu), self.load.to_string())
+        Cell::new(format!("CPU {cpu}"), self.load.to_string())
     }
 
     fn note(&self, ladder: Vec<Grant>) -> Bench {
         let ProbePlan { releases, limit, .. } = self.what;
         Bench {
-            tunings: self.cpus.iter().map(|cpu| Self::cell_name(*cpu)).collect(),
+            tunings: self.cpus.iter().map(|cpu| self.cell(*cpu).tuning).collect(),
             loads: vec![self.load.to_string()],
             order: RunOrder::AtOnce,
             blocks: 1,

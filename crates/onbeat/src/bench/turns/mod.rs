@@ -235,14 +235,12 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
 
     fn note(&self, tuning: &str, grants: &[Grant]) -> Bench {
         let releases = self.plan.block_releases();
+        let blocks = self.plan.blocks().unwrap_or(0);
         Bench {
             tunings: vec![tuning.to_owned()],
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
             order: self.plan.order.note(),
-            blocks: self
-                .plan
-                .blocks()
-                .map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
+            blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
             block_s: self.plan.what.seconds(releases),
             limit: self.plan.what.limit,
             most_alarms: self.plan.what.most_alarms,
