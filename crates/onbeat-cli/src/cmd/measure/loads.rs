@@ -87,7 +87,8 @@ fn plan(measure: &Measure) -> Result<TurnsPlan, Failure> {
     check_names("load", loads.iter().map(Load::to_string))?;
     let sweep =
         options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
-    let each_ns = options.duration / loads.len() as u64;
+    // Rounded up: a share of 0 would have no end.
+    let each_ns = options.duration.div_ceil(loads.len() as u64);
     // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
