@@ -141,6 +141,7 @@ fn facts_on_host(facts: &SpikeFacts, relation: &ClockRelation) -> SpikeFacts {
     SpikeFacts {
         release: relation.to_host(facts.release),
         expiry: relation.to_host(facts.expiry),
+        entered_sleep: facts.entered_sleep.map(|at| relation.to_host(at)),
         start: relation.to_host(facts.start),
         end: relation.to_host(facts.end),
         ..*facts
