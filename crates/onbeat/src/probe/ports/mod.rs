@@ -268,4 +268,19 @@ mod tests {
             assert!(why.contains(part), "{text}: {why}");
         }
     }
+
+    #[test]
+    fn edges_are_sent_within_the_local_network() {
+        for (text, is_sent) in [
+            ("udp:127.0.0.1:9", true),
+            ("udp:192.0.2.1:9", false),
+            ("udp:[::ffff:192.0.2.1]:9", false),
+            ("udp:[2001:db8::1]:9", false),
+        ] {
+            let place: PortAddress = text.parse().expect("an address");
+            let refused = Output::open(&place).err().map(|why| why.to_string());
+            let is_outside = refused.as_ref().is_some_and(|why| why.contains("outside the local"));
+            assert_eq!((refused.is_none(), is_outside), (is_sent, !is_sent), "{text}: {refused:?}");
+        }
+    }
 }

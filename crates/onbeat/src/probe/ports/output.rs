@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use onbeat_host::address::is_local;
 use onbeat_rt::sys::Port;
 use rustix::fs::OFlags;
 
@@ -51,6 +52,10 @@ impl Output {
             }
             PortAddress::Serial(path) => {
                 serial::open(path).map_err(|why| open(why, serial::HINT))?
+            }
+            PortAddress::Udp(address) if !is_local(address.ip()) => {
+                let why = "it is outside the local network, where edges are not sent";
+                return Err(place.unfit(OUTPUT, why));
             }
             PortAddress::Udp(address) => udp(*address).map_err(|why| open(why, ""))?.into(),
             PortAddress::Gpio { chip, line } => {
