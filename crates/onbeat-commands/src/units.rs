@@ -71,12 +71,12 @@ pub fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// Parses the period of a loop that is not run, in nanoseconds.
+/// Parses the period of a loop that is not run, or of edges, in nanoseconds.
 pub fn other_period_ns(text: &str) -> Result<u64, UnitError> {
     period_ns(text).and_then(|_| loop_period_ns(text))
 }
 
-/// Parses the period of imported samples or of edges, in nanoseconds.
+/// Parses the period of imported samples, in nanoseconds.
 pub fn period_ns(text: &str) -> Result<u64, UnitError> {
     match time_ns(text)? {
         0 => Err(UnitError::NoPeriod(text.to_owned())),

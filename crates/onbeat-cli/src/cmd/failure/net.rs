@@ -22,7 +22,9 @@ pub(crate) enum NetFailure {
     LogShip(#[from] LogShipError),
     #[error(transparent)]
     Lockstep(#[from] LockstepError),
-    #[error("--kernels or --loads: {0}")]
+    #[error("--for 0 runs until Ctrl-C, and virtual time needs an end; write --for 10s")]
+    NoEnd,
+    #[error("--for, --kernels or --loads: {0}")]
     Matrix(Box<TomlFileError>),
     #[error("after `--`, only options of `onbeat measure rtt` are accepted: {0}")]
     Words(String),

@@ -23,10 +23,14 @@ const USUAL_NS: u64 = 10_000_000_000;
 const USUAL_OUT: &str = "onbeat-runs";
 
 pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
+    let has_firmware = !options.firmware.firmware.is_empty();
+    if options.duration == Some(0) && (options.boards.is_virtual || has_firmware) {
+        return Err(NetFailure::NoEnd.into());
+    }
     if options.boards.is_virtual {
         return boards::run(options);
     }
-    if !options.firmware.firmware.is_empty() {
+    if has_firmware {
         return firmware::run(options);
     }
     check_cpu(options.cpu)?;

@@ -11,7 +11,7 @@ use onbeat_net::device::{MOST_DEVICES, Silence};
 use onbeat_net::run_log::wire::LOG_PORT;
 
 use crate::cmd::vm::options::StockOptions;
-use crate::units::{period_ns, time_ns};
+use crate::units::{other_period_ns, time_ns};
 
 const PLAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat net plan robot.toml
@@ -132,7 +132,7 @@ pub(crate) struct FirmwareOptions {
     )]
     pub(crate) firmware: Vec<PathBuf>,
     /// Change the level of the first board's input this often
-    #[arg(long, value_parser = period_ns, value_name = "TIME", requires = "firmware")]
+    #[arg(long, value_parser = other_period_ns, value_name = "TIME", requires = "firmware")]
     pub(crate) edges_every: Option<u64>,
 }
 

@@ -14,6 +14,7 @@ mod account;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
+use std::iter;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -68,7 +69,7 @@ pub enum LockstepError {
     Read { path: PathBuf, source: io::Error },
     /// The file is no program for the board's processor.
     #[error(
-        "{} is no firmware for the board in lockstep: {found}, where a 32-bit ELF program for Arm is expected; build one with BOARD=lockstep (firmware/README.md)",
+        "{} is not firmware for the board in lockstep: {found}, where a 32-bit ELF program for Arm is expected; build one with BOARD=lockstep (firmware/README.md)",
         path.display()
     )]
     Image { path: PathBuf, found: String },
@@ -124,7 +125,9 @@ pub struct ConductedBoard {
     now_ns: u64,
     until_ns: u64,
     frames: VecDeque<(u64, Vec<u8>)>,
-    edges: VecDeque<(u64, bool)>,
+    /// The next edge of its input, and those after it.
+    edge: Option<(u64, bool)>,
+    edges: Box<dyn Iterator<Item = (u64, bool)>>,
 }
 
 impl ConductedBoard {
@@ -164,19 +167,29 @@ impl ConductedBoard {
             now_ns: 0,
             until_ns: 0,
             frames: VecDeque::new(),
-            edges: VecDeque::new(),
+            edge: None,
+            edges: Box::new(iter::empty()),
         }
     }
 
     /// Changes the level of the board's input at these instants, which ascend.
-    pub fn set_edges(&mut self, edges: impl IntoIterator<Item = (u64, bool)>) {
-        self.edges = edges.into_iter().collect();
+    pub fn set_edges(&mut self, edges: impl IntoIterator<Item = (u64, bool), IntoIter: 'static>) {
+        let mut edges = edges.into_iter();
+        self.edge = edges.next();
+        self.edges = Box::new(edges);
+    }
+
+    /// Takes the next edge, if it has come by this instant.
+    fn take_edge(&mut self, by_ns: u64) -> Option<(u64, bool)> {
+        let edge = self.edge.filter(|(at_ns, _)| *at_ns <= by_ns)?;
+        self.edge = self.edges.next();
+        Some(edge)
     }
 
     /// When it next runs: at its instant, or as soon as it has something to take.
     fn acts_ns(&self) -> u64 {
         let frame = self.frames.front().map(|(at_ns, _)| *at_ns);
-        let edge = self.edges.front().map(|(at_ns, _)| *at_ns);
+        let edge = self.edge.map(|(at_ns, _)| at_ns);
         let given = [frame, edge].into_iter().flatten().min();
         self.until_ns.min(given.unwrap_or(u64::MAX)).max(self.now_ns)
     }
@@ -386,7 +399,7 @@ impl<'n> Lockstep<'n> {
     fn resume(&mut self, end: usize, log: &mut LockstepLog<'_>) -> Result<(), LockstepError> {
         let board = &mut self.boards[end];
         let at_ns = board.acts_ns();
-        let message = if let Some((edge_ns, level)) = taken(&mut board.edges, at_ns) {
+        let message = if let Some((edge_ns, level)) = board.take_edge(at_ns) {
             log(edge_ns, end, LockstepEvent::Input(level));
             Message { value: u64::from(level), ..Message::of(LEVEL, at_ns) }
         } else if let Some((_, bytes)) = taken(&mut board.frames, at_ns) {
