@@ -33,7 +33,7 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       H.264, H.265 or MJPEG of an IP camera; opened again when it was lost
   onbeat camera run /dev/video0@1280x720@30+mjpeg --name right --gray
       a USB camera, gray
-  onbeat camera run rtsp://10.0.0.5/stream --name left --log walk.mcap --beside walker/cycle
+  onbeat camera run rtsp://10.0.0.5/stream --log walk.mcap --beside walker/cycle
       the pictures as they came, beside the cycles of a robot
   onbeat camera watch left --for 10s
       age, order and losses of the pictures, as a reader sees them";
@@ -44,7 +44,7 @@ const MOST_ADDRESS: u64 = 4096;
 /// Pass pictures of a camera to Octave, MATLAB, Python, Java and C.
 #[derive(Debug, Parser)]
 #[command(name = "onbeat-camera", bin_name = "onbeat camera", version, before_help = EXAMPLES)]
-#[command(disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true, max_term_width = 80)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

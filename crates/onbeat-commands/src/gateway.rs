@@ -1,7 +1,7 @@
 //! Programs of onbeat beside this one, so that this one stays small, and `onbeat-gateway` among them, which passes
 //! records on: a process of its own, so that the loop does not notice.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -140,6 +140,11 @@ impl Gateway {
 /// Becomes another program of onbeat; returns only if that is not possible.
 pub fn become_program(name: &'static str, words: &[OsString]) -> Result<ExitVerdict, Failure> {
     let program = installed(name)?;
+    // Its --help has everything.
+    let words = words.iter().map(|word| match word.to_str() {
+        Some("--help-all") => OsStr::new("--help"),
+        _ => word.as_os_str(),
+    });
     let source = Command::new(&program).args(words).exec();
     Err(GatewayFailure::Start { program, source }.into())
 }

@@ -32,10 +32,10 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat fleet explain /srv/fleet
       which facts and settings separate good machines from bad ones";
 
-/// Keep runs of many machines as one data set, and ask it.
+/// Keep runs of many machines as one data set, and query it.
 #[derive(Debug, Parser)]
 #[command(name = "onbeat-fleet", bin_name = "onbeat fleet", version, before_help = EXAMPLES)]
-#[command(disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true, max_term_width = 80)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
