@@ -56,8 +56,8 @@ pub enum Common {
         "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
     )]
     Page { path: PathBuf, source: io::Error },
-    #[error("{run} has no such cell; it has {cells}")]
-    NoCell { run: String, cells: String },
+    #[error("{run} has no cell with {asked}; its cells, TUNING/LOAD, are {cells}")]
+    NoCell { run: String, asked: String, cells: String },
     #[error(
         "bench splits no wake-ups: its recorder and the loops of its cells are in different processes; split those of one cell: {command}"
     )]

@@ -14,6 +14,7 @@ use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
 use super::error::BenchError;
+use crate::near_word::{did_you_mean, nearest};
 use crate::probe::Setting;
 use onbeat_host::thread::{ThreadRequest, set_oom_score};
 use onbeat_record::{Tuning, TuningError};
@@ -259,7 +260,10 @@ pub(super) fn is_path(name: &str) -> bool {
 }
 
 fn unknown(word: &str, name: &str) -> CellTuningError {
-    let why = format!("{name} is not in the catalogue; `onbeat tune check --all` lists its ids");
+    let ids = catalogue().records.iter().map(|record| record.id.as_str());
+    let meant = did_you_mean(nearest(name, ids));
+    let why =
+        format!("{name} is not in the catalogue{meant}; `onbeat tune check --all` lists its ids");
     CellTuningError::Name { word: word.to_owned(), why }
 }
 
@@ -330,7 +334,7 @@ mod tests {
     fn a_wrong_word_is_refused_with_the_part_that_is_wrong() {
         let why = |word: &str| word.parse::<CellTuning>().unwrap_err().to_string();
         assert!(why("PX").contains("X is not one of P, M, C, S"));
-        assert!(why("P+irq.afinity").contains("irq.afinity is not in the catalogue"));
+        assert!(why("P+irq.afinity").contains("not in the catalogue (did you mean irq.affinity?)"));
         assert!(why("P+proc.policy").contains("proc.policy is there twice"));
         assert!(why("P+plan+plan").contains("plan is there twice") && why("").contains("empty"));
         assert!(why("P+").contains("is not in the catalogue"));

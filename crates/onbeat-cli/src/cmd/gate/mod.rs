@@ -164,7 +164,12 @@ pub(super) fn chosen<'s>(
     let chosen = Chosen { tuning: options.tuning.clone(), load: options.load.clone() };
     let cells = chosen.cells(summary);
     if cells.is_empty() {
-        return Err(Common::NoCell { run: name.to_owned(), cells: cells_of(summary) }.into());
+        let asked = [("--tuning", &options.tuning), ("--load", &options.load)];
+        let typed = |(option, word): (&str, &Option<String>)| {
+            word.as_ref().map(|word| format!("{option} {word}"))
+        };
+        let asked = asked.into_iter().filter_map(typed).collect::<Vec<_>>().join(" ");
+        return Err(Common::NoCell { run: name.to_owned(), asked, cells: cells_of(summary) }.into());
     }
 
     Ok(cells)
@@ -227,9 +232,13 @@ pub(super) fn cut_off(run: &str, cells: &[&CellSummary]) -> Vec<Check> {
     cut.map(check).collect()
 }
 
+/// In the words of the options.
 fn cells_of(summary: &Summary) -> String {
-    let names = summary.cells.iter().map(|cell| cell_name(&cell.tuning, &cell.load));
-    names.collect::<Vec<_>>().join(", ")
+    let names = summary.cells.iter().map(|cell| format!("{}/{}", cell.tuning, cell.load));
+    let mut names: Vec<String> = names.collect();
+    // Those of several CPUs follow one another.
+    names.dedup();
+    names.join(", ")
 }
 
 fn print(gate: &Gate) {
