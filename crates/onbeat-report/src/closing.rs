@@ -298,7 +298,7 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
     let all: Vec<&CellSummary> = summary.cells.iter().collect();
     let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
         let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
-        top(&causes, &cells).map(|top| TopCause { words: format!("{}{whose}", top.words), ..top })
+        top(&causes, &cells, whose)
     });
 
     named.map_or_else(Vec::new, TopCause::into_lines)
@@ -326,24 +326,28 @@ impl TopCause {
 }
 
 /// The cause of most spikes, of equal ones the named and the worst: by who did it where one culprit
-/// made more than half of them late, with its own spikes only.
-fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
+/// made more than half of them late, with its own spikes only. Where the worst spike of all is not
+/// among them, it follows with its own cause.
+fn top(causes: &Causes, cells: &[&CellSummary], whose: &str) -> Option<TopCause> {
     let rank = |(kind, count): &(&CauseKind, &CauseCount)| {
         (count.spikes, **kind != CauseKind::Unexplained, count.worst_ns)
     };
     let (kind, of_kind) = causes.iter().max_by_key(rank)?;
     let all = count(causes.values().map(|count| count.spikes).sum());
-    let in_words = |who: String, spikes: u64, worst_ns: u64| {
-        format!(
-            "{who}: {} of {all} spikes, worst {}",
-            count(spikes),
-            time_ns(worst_ns, Letters::Ascii)
-        )
-    };
-    let words = match of_kind.most_frequent().filter(|(_, of)| of.spikes * 2 > of_kind.spikes) {
-        Some((who, of)) => in_words(kind.words_with(who), of.spikes, of.worst_ns),
-        None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
-    };
+    let time = |ns| time_ns(ns, Letters::Ascii);
+    let (who, spikes, worst_ns) =
+        match of_kind.most_frequent().filter(|(_, of)| of.spikes * 2 > of_kind.spikes) {
+            Some((who, of)) => (kind.words_with(who), of.spikes, of.worst_ns),
+            None => (kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
+        };
+    let mut words =
+        format!("{who}: {} of {all} spikes{whose}, worst {}", count(spikes), time(worst_ns));
+    let of_all = causes.iter().max_by_key(|(_, of)| of.worst_ns);
+    if let Some((kind, of)) = of_all.filter(|(_, of)| of.worst_ns > worst_ns) {
+        let by = of.culprits.iter().find(|(_, culprit)| culprit.worst_ns == of.worst_ns);
+        let by = by.map_or_else(|| kind.words().to_owned(), |(who, _)| kind.words_with(who));
+        words.push_str(&format!("; worst of all {}: {by}", time(of.worst_ns)));
+    }
 
     let remedy = remedy(*kind, cells).first().copied();
     let ids = tunings(*kind, remedy.as_slice(), cells);
@@ -398,7 +402,7 @@ mod tests {
         let most = CulpritCount { spikes: 54, worst_ns: 8_840_000 };
         let culprits = BTreeMap::from([("too many spikes at once".to_owned(), most)]);
         let count = CauseCount { spikes: 54, culprits, ..CauseCount::default() };
-        let top = top(&Causes::from([(CauseKind::Unexplained, count)]), &[]).unwrap();
+        let top = top(&Causes::from([(CauseKind::Unexplained, count)]), &[], "").unwrap();
         let said = "not analysed (too many spikes at once): 54 of 54 spikes, worst 8.84 ms";
         assert_eq!(top.words, said);
 
@@ -408,8 +412,19 @@ mod tests {
             (CauseKind::KernelSection, of(500_000)),
             (CauseKind::Unexplained, of(900_000)),
         ];
-        let top = super::top(&Causes::from(each), &[]).unwrap();
-        assert_eq!(top.words, "steal: 1 of 3 spikes, worst 700 us", "a name, and the worst");
+        let top = super::top(&Causes::from(each), &[], "").unwrap();
+        let said = "steal: 1 of 3 spikes, worst 700 us; worst of all 900 us: unexplained";
+        assert_eq!(top.words, said, "a name, and the worst");
+
+        let of = |spikes, worst_ns| CulpritCount { spikes, worst_ns };
+        let culprits =
+            BTreeMap::from([("a".to_owned(), of(3, 40_000)), ("b".to_owned(), of(1, 2_000_000))]);
+        let count =
+            CauseCount { spikes: 4, worst_ns: 2_000_000, culprits, ..CauseCount::default() };
+        let top = super::top(&Causes::from([(CauseKind::Preempted, count)]), &[], " in all cells");
+        let said = "preempted by a: 3 of 4 spikes in all cells, worst 40 us; \
+                    worst of all 2 ms: preempted by b";
+        assert_eq!(top.unwrap().words, said);
     }
 
     #[test]
