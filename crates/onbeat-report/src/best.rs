@@ -8,7 +8,7 @@ use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::focus::{listed_tunings, named, with};
 use super::ranking::{RankedTuning, Ranking, ranking};
-use super::units::{Letters, count, listed, percent, ratio, time_ns, under};
+use super::units::{Letters, count, counted, listed, percent, ratio, time_ns, under};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
 use onbeat_record::{Cell, RunFile, Series, Stall};
 
@@ -207,9 +207,10 @@ fn compared(ranking: &Ranking<'_>) -> String {
 /// One tuning under one load or several: nothing to compare it with.
 fn alone(cell: &CellSummary, figure: &str) -> String {
     let worst = cell.max_ns();
-    let releases = count(cell.main().map_or(cell.slots, |(_, figures)| figures.count));
+    let releases = cell.main().map_or(cell.slots, |(_, figures)| figures.count);
+    let releases = counted(releases, "release");
     let skipped = skipped_in_words(cell).map_or(String::new(), |words| format!("; {words}"));
-    format!("{figure}, at most {} in {releases} releases{skipped}", time_ns(worst, Letters::Ascii))
+    format!("{figure}, at most {} in {releases}{skipped}", time_ns(worst, Letters::Ascii))
 }
 
 /// `; PMC is statistically tied with PC and PMCS`.

@@ -1,7 +1,7 @@
 //! Modes in sentences.
 
 use super::{Lifts, Mode, Modes, Tied};
-use crate::units::{Letters, count, percent, spoken, three_digits, time};
+use crate::units::{Letters, count, counted, percent, spoken, three_digits, time};
 use onbeat_record::{RunFile, Series};
 
 /// `+4 us for 15 s every 5 min 18 s, in 271 of 271 periods, 4.7 % of all samples; ...`.
@@ -108,7 +108,8 @@ pub(super) fn without_a_trend(run: &RunFile, series: Series) -> String {
 
 pub(super) fn too_short(steps: usize, step_s: f64) -> String {
     format!(
-        "No search for periodic interference: the run has {steps} steps of {}; at least {} are needed.",
+        "No search for periodic interference: the run has {} of {}; at least {} are needed.",
+        counted(steps as u64, "step"),
         length(step_s),
         super::search::LEAST_STEPS
     )

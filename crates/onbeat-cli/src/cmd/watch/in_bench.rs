@@ -28,7 +28,7 @@ use super::launch::{self, Launched, Printed};
 use super::{WatchError, WatchFailure};
 use crate::cmd::Failure;
 use crate::cmd::bench::options::BenchOptions;
-use crate::term::{Tone, advise, columns, letters, wrapped};
+use crate::term::{Tone, advise, columns, counted, letters, wrapped};
 
 /// How long a program may take to end, before it is killed.
 const MOST_TO_END: Duration = Duration::from_secs(5);
@@ -157,8 +157,8 @@ impl WatchedCell<'_> {
         }
         if watched.not_seen > 0 {
             run.recorder().remark(format!(
-                "block {}: the latency of {} cycles is not known: the kernel recorded no event of the wake-up",
-                block.index, watched.not_seen
+                "block {}: the latency of {} is not known: the kernel recorded no event of the wake-up",
+                block.index, counted(watched.not_seen as usize, "cycle")
             )).map_err(onbeat::probe::RunError::from)?;
         }
         if watched.has_ended {
