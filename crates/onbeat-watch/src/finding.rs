@@ -210,7 +210,7 @@ fn interrupts_above(name: &str, result: &Watched) -> Option<Finding> {
             plural(above.len() as u64, "thread"),
             above.iter().take(4).cloned().collect::<Vec<_>>().join(", ")
         ),
-        remedy: "Take a priority above 50, which interrupt threads have by default, or move these interrupts to other CPUs; the thread of the card that feeds the loop stays above it.".to_owned(),
+        remedy: "Take a priority above theirs, 50 by default, or move these interrupts to other CPUs; the thread of the card that feeds the loop stays above it.".to_owned(),
     })
 }
 
@@ -240,7 +240,7 @@ fn no_rights(name: &str, result: &Watched) -> Option<Finding> {
 }
 
 fn not_locked(name: &str, result: &Watched) -> Option<Finding> {
-    (result.standing.locked_kib == 0).then(|| Finding {
+    (result.standing.locked_kib == Some(0)).then(|| Finding {
         kind: FindingKind::NotLocked,
         what: format!("the memory of {name} is not locked: pages of its program and libraries may be dropped, and read again from the disk inside a cycle"),
         remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) before the loop (LimitMEMLOCK=infinity, or CAP_IPC_LOCK).".to_owned(),
@@ -469,7 +469,7 @@ mod tests {
             calls: BTreeMap::new(),
             causes: BTreeMap::new(),
             feeder: None,
-            standing: Standing { locked_kib: 4, has_sys_nice: true, ..Standing::default() },
+            standing: Standing { locked_kib: Some(4), has_sys_nice: true, ..Standing::default() },
         }
     }
 
@@ -572,10 +572,12 @@ mod tests {
         assert_eq!(kinds(&ordinary, &refused)[0], FindingKind::NoRights);
 
         let fifo = exact(Policy::Fifo(40));
-        assert_eq!(kinds(&fifo, &with(Standing::default())), [FindingKind::NotLocked]);
+        assert_eq!(kinds(&fifo, &with(Standing::default())), [], "nothing could be read");
+        let unlocked = with(Standing { locked_kib: Some(0), ..Standing::default() });
+        assert_eq!(kinds(&fifo, &unlocked), [FindingKind::NotLocked]);
         let above = vec!["irq/24-eth0 [77] FIFO 50".to_owned()];
         let below =
-            with(Standing { interrupts_above: above, locked_kib: 4, ..Standing::default() });
+            with(Standing { interrupts_above: above, locked_kib: Some(4), ..Standing::default() });
         assert_eq!(kinds(&fifo, &below), [FindingKind::InterruptsAbove]);
     }
 

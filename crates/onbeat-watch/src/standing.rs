@@ -15,8 +15,8 @@ use crate::process::{self, Policy, ThreadFacts};
 /// What the process of a loop may and has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Memory locked by mlock or mlockall, in KiB.
-    pub locked_kib: u64,
+    /// Memory locked by mlock or mlockall, in KiB; `None` if it could not be read.
+    pub locked_kib: Option<u64>,
     /// The highest real-time priority that it may take without the capability; `None` if unlimited.
     pub rtprio_limit: Option<u64>,
     /// Whether it has `CAP_SYS_NICE`.
@@ -57,7 +57,7 @@ impl Standing {
         let rtprio = limits.lines().find_map(|line| line.strip_prefix("Max realtime priority"));
         let rtprio = rtprio.and_then(|line| line.split_whitespace().next());
         Self {
-            locked_kib: locked.and_then(|kib| kib.parse().ok()).unwrap_or(0),
+            locked_kib: locked.and_then(|kib| kib.parse().ok()),
             rtprio_limit: rtprio.and_then(|limit| limit.parse().ok()),
             has_sys_nice: capabilities.is_some_and(|set| set >> SYS_NICE & 1 == 1),
             ..Self::default()
@@ -109,7 +109,8 @@ mod tests {
         let status = "Name:\tloop\nVmLck:\t    2048 kB\nCapEff:\t0000000000800000\n";
         let limits = "Max realtime priority     0                    0                    \n";
         let standing = Standing::from_text(status, limits);
-        assert_eq!(standing.locked_kib, 2_048);
+        assert_eq!(standing.locked_kib, Some(2_048));
+        assert_eq!(Standing::from_text("", limits).locked_kib, None, "the thread has ended");
         assert_eq!(standing.rtprio_limit, Some(0));
         assert!(standing.has_sys_nice);
         let unlimited = "Max realtime priority     unlimited            unlimited            \n";
