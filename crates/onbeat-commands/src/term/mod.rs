@@ -55,9 +55,27 @@ pub fn say_error(text: &str) {
 
 /// Writes clap's message about a wrong command line.
 pub fn say_usage(answer: &clap::Error) {
-    let text = folded_for_stderr(answer.render().ansi().to_string().trim_end());
+    let text = without_rust(answer.render().ansi().to_string());
+    let text = folded_for_stderr(text.trim_end());
     // An error of standard error itself cannot be reported anywhere.
     let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Returns clap's message without the words that Rust has for numbers and ranges.
+fn without_rust(mut text: String) -> String {
+    for (words, instead) in [
+        ("': invalid digit found in string", "': it is not a whole number"),
+        ("': cannot parse integer from empty string", "': it is not a whole number"),
+        ("': invalid float literal", "': it is not a number"),
+    ] {
+        text = text.replace(words, instead);
+    }
+    match text.split_once(" is not in ") {
+        Some((before, range)) if range.contains("..=") => {
+            format!("{before} is not in the range {}", range.replacen("..=", " to ", 1))
+        }
+        _ => text,
+    }
 }
 
 /// Folds for a terminal; programs that read standard error get whole lines.
