@@ -237,7 +237,7 @@ impl Habits {
             }
             'b' => {
                 return Err(format!(
-                    "-b {us} of cyclictest stops at the first latency over {us} us; onbeat keeps what happened around each and goes on: \
+                    "-b {us} of cyclictest stops at the first latency over {us} us; onbeat continues, and keeps the events around each: \
                      --spikes-over {us}us, or --limit {us}us for a verdict"
                 ));
             }

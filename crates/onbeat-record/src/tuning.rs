@@ -55,7 +55,7 @@ impl FromStr for Tuning {
                 _ => return Err(error(format!("{letter} is not one of P, M, C, S"))),
             };
             if std::mem::replace(place, true) {
-                return Err(error(format!("{letter} is there twice")));
+                return Err(error(format!("{letter} occurs twice")));
             }
         }
 

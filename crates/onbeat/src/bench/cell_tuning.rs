@@ -231,7 +231,7 @@ impl FromStr for CellTuning {
             }
 
             if !tuning.add(part).ok_or_else(|| unknown(word, part))? {
-                let why = format!("{part} is there twice");
+                let why = format!("{part} occurs twice");
                 return Err(CellTuningError::Name { word: word.to_owned(), why });
             }
         }
@@ -335,8 +335,8 @@ mod tests {
         let why = |word: &str| word.parse::<CellTuning>().unwrap_err().to_string();
         assert!(why("PX").contains("X is not one of P, M, C, S"));
         assert!(why("P+irq.afinity").contains("not in the catalogue (did you mean irq.affinity?)"));
-        assert!(why("P+proc.policy").contains("proc.policy is there twice"));
-        assert!(why("P+plan+plan").contains("plan is there twice") && why("").contains("empty"));
+        assert!(why("P+proc.policy").contains("proc.policy occurs twice"));
+        assert!(why("P+plan+plan").contains("plan occurs twice") && why("").contains("empty"));
         assert!(why("P+").contains("is not in the catalogue"));
     }
 

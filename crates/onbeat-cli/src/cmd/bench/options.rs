@@ -196,7 +196,7 @@ impl BenchOptions {
 fn robot_file(text: &str) -> Result<String, String> {
     let is_time = time_ns(text).is_ok_and(|ns| ns > 0);
     if is_time && !Path::new(text).exists() {
-        return Err(format!("the file of a robot stands here; a time is typed as --for {text}"));
+        return Err(format!("expected a robot file; a time is typed as --for {text}"));
     }
     Ok(text.to_owned())
 }
