@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -43,13 +44,13 @@ pub enum FirstInstruction {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolError {
     #[error(
-        "no function {name} in {files} files that the process executes: the compiler may have put it into its callers (mark it __attribute__((noinline))), or its file may be stripped{}", names_like(.near)
+        "no function {name} in {files} files that the process executes{unread}: the compiler may have put it into its callers (mark it __attribute__((noinline))), or its file may be stripped{}", names_like(.near)
     )]
-    Unknown { name: String, files: usize, near: Vec<String> },
+    Unknown { name: String, files: usize, unread: String, near: Vec<String> },
     #[error("{name} may be {} functions; name one in full: {}", .found.len(), .found.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>().join(", "))]
     Several { name: String, found: Vec<String> },
-    #[error("the files of process {pid} cannot be read: it has ended, or belongs to another user")]
-    NoFiles { pid: i32 },
+    #[error("the files of process {pid} are not known: {why}; as root, onbeat may read them")]
+    NoFiles { pid: i32, why: String },
 }
 
 fn names_like(names: &[String]) -> String {
@@ -72,14 +73,18 @@ struct Function {
 /// # Errors
 /// [`SymbolError`].
 pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
-    let files = executed_files(pid);
+    let no_files = |why| SymbolError::NoFiles { pid, why };
+    let files = executed_files(pid).map_err(|why| no_files(why.to_string()))?;
     if files.is_empty() {
-        return Err(SymbolError::NoFiles { pid });
+        return Err(no_files("none is mapped for execution".to_owned()));
     }
     let mut all = Vec::new();
+    let mut unread = Vec::new();
     for file in &files {
-        let functions = foreign::read(file, MOST_BYTES).map(|bytes| functions_of(&bytes));
-        all.extend(functions.unwrap_or_default().into_iter().map(|function| (file, function)));
+        match foreign::read(file, MOST_BYTES).map(|bytes| functions_of(&bytes)) {
+            Ok(functions) => all.extend(functions.into_iter().map(|function| (file, function))),
+            Err(why) => unread.push(format!("{}: {why}", file.display())),
+        }
     }
     let names: Vec<(&str, &str)> =
         all.iter().map(|(_, one)| (one.mangled.as_str(), one.name.as_str())).collect();
@@ -92,7 +97,12 @@ pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
     let (file, function) = match matches.as_slice() {
         [] => {
             let near = near_names(&names, name);
-            return Err(SymbolError::Unknown { name: name.to_owned(), files: files.len(), near });
+            let unread = match unread.as_slice() {
+                [] => String::new(),
+                [first, ..] => format!(" ({} cannot be read, such as {first})", unread.len()),
+            };
+            let (name, files) = (name.to_owned(), files.len());
+            return Err(SymbolError::Unknown { name, files, unread, near });
         }
         [one] => &all[*one],
         several => {
@@ -126,8 +136,8 @@ fn program_file(pid: i32) -> Option<PathBuf> {
 }
 
 /// The files that a process has mapped for execution, by the paths of its own root directory.
-fn executed_files(pid: i32) -> Vec<PathBuf> {
-    let maps = onbeat_host::process::text(pid, "maps").unwrap_or_default();
+fn executed_files(pid: i32) -> io::Result<Vec<PathBuf>> {
+    let maps = onbeat_host::process::text(pid, "maps")?;
     let mut files = Vec::new();
     for line in maps.lines() {
         let Some(at) = line.find('/') else { continue };
@@ -138,7 +148,7 @@ fn executed_files(pid: i32) -> Vec<PathBuf> {
             files.push(path);
         }
     }
-    files
+    Ok(files)
 }
 
 fn functions_of(bytes: &[u8]) -> Vec<Function> {
@@ -284,7 +294,9 @@ mod tests {
         assert_eq!(near_names(&NAMES, "Loop::rea"), ["hand::Loop::read()"]);
         assert_eq!(near_names(&NAMES, "updated").len(), 2);
         let near = vec!["hand::Loop::read()".to_owned()];
-        let why = SymbolError::Unknown { name: "rea".to_owned(), files: 3, near }.to_string();
+        let (name, unread) = ("rea".to_owned(), " (1 cannot be read, such as /x: gone)".to_owned());
+        let why = SymbolError::Unknown { name, files: 3, unread, near }.to_string();
+        assert!(why.contains("executes (1 cannot be read, such as /x: gone): the"), "{why}");
         assert!(why.ends_with("names like it: hand::Loop::read()"), "{why}");
     }
 
@@ -316,6 +328,7 @@ mod tests {
         assert!(found.offset > 0 && found.file.exists());
         let why = find(own, "no_function_of_this_name").unwrap_err();
         assert!(matches!(why, SymbolError::Unknown { files: 1.., .. }), "{why}");
-        assert_eq!(find(-5, "main"), Err(SymbolError::NoFiles { pid: -5 }));
+        let why = find(-5, "main").unwrap_err();
+        assert!(matches!(why, SymbolError::NoFiles { pid: -5, .. }), "{why}");
     }
 }
