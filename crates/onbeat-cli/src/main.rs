@@ -60,7 +60,8 @@ fn read_command_line() -> Result<Cli, clap::Error> {
         Ok(words) => words,
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
     };
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(words);
+    let matches = matches.map_err(|why| surface::with_paths(why, &command))?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use crate::cli::Cli;
@@ -112,6 +113,18 @@ const OF_A_KIND: &[(&str, &str)] = &[
     ("trajectory", "Options of --with bus and --with chain"),
     ("device-delay", "Options of --with bus and --with chain"),
     ("thread", "Options of --command"),
+];
+
+/// Other tools, with the command that measures what they do.
+const PEERS: &[(&str, &str)] = &[
+    ("cyclictest", "measure timer"),
+    ("rtla", "measure timer"),
+    ("timerlat", "measure timer"),
+    ("jhiccup", "measure hiccup"),
+    ("hwlatdetect", "measure noise"),
+    ("hwnoise", "measure noise"),
+    ("oslat", "measure noise"),
+    ("osnoise", "measure noise"),
 ];
 
 /// Among the options that belong to no group.
@@ -250,6 +263,22 @@ pub(crate) fn asked(words: Vec<OsString>) -> (Extent, Vec<OsString>) {
     (extent, [first].into_iter().chain(path).cloned().chain([asks]).collect())
 }
 
+/// Suggests the path of a command that was typed without the one above it, as `timer`, and the
+/// command for the name of another tool.
+pub(crate) fn with_paths(mut why: clap::Error, command: &Command) -> clap::Error {
+    let Some(ContextValue::String(typed)) = why.get(ContextKind::InvalidSubcommand) else {
+        return why;
+    };
+    let above = command.get_subcommands().filter(|one| one.find_subcommand(typed).is_some());
+    let paths = above.map(|one| joined(one.get_name(), typed));
+    let peers = PEERS.iter().filter(|(name, _)| name == typed).map(|(_, path)| (*path).to_owned());
+    let meant: Vec<String> = paths.chain(peers).collect();
+    if !meant.is_empty() {
+        why.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(meant));
+    }
+    why
+}
+
 /// Whether these are names of commands, one below the other, whose help is onbeat's own.
 fn is_path(path: &[OsString]) -> bool {
     let mut below = Cli::command();
@@ -300,6 +329,19 @@ mod tests {
         }
         for long in EXPERT_OPTIONS.iter().chain(OF_A_KIND.iter().map(|(long, _)| long)) {
             assert!(has(&whole, long), "{long}");
+        }
+    }
+
+    #[test]
+    fn a_command_typed_without_the_one_above_it_is_suggested_with_its_path() {
+        let whole = command(Extent::All);
+        let names = [("timer", "measure timer"), ("undo", "tune undo")];
+        for (typed, path) in names.iter().chain(PEERS) {
+            let why = whole.clone().try_get_matches_from(["onbeat", *typed]).unwrap_err();
+            let said = with_paths(why, &whole).to_string();
+            assert!(said.contains(&format!("exists: '{path}'")), "{said}");
+            let found = path.split(' ').try_fold(&whole, |at, name| at.find_subcommand(name));
+            assert!(found.is_some(), "{path}");
         }
     }
 
