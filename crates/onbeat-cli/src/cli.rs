@@ -12,12 +12,12 @@ use crate::cmd::export::options::{EXPORT_EXAMPLES, EXPORT_USAGE, ExportOptions};
 use crate::cmd::gate::options::{GATE_EXAMPLES, GATE_USAGE, GateOptions};
 use crate::cmd::import::options::{IMPORT_EXAMPLES, ImportOptions};
 use crate::cmd::inject::options::{INJECT_EXAMPLES, InjectOptions, faults};
-use crate::cmd::load::options::{LoadOptions, loads};
+use crate::cmd::load::options::{LOAD_EXAMPLES, LoadOptions, loads};
 use crate::cmd::measure::options::Measure;
 use crate::cmd::message::options::Message;
 use crate::cmd::metrics::options::{METRICS_EXAMPLES, MetricsOptions};
 use crate::cmd::net::options::Net;
-use crate::cmd::report::options::ReportOptions;
+use crate::cmd::report::options::{REPORT_EXAMPLES, ReportOptions};
 use crate::cmd::robot::options::Robot;
 use crate::cmd::segment::options::Segment;
 use crate::cmd::trend::options::{TREND_EXAMPLES, TrendOptions};
@@ -96,12 +96,13 @@ pub(crate) enum Command {
     #[command(before_help = WATCH_EXAMPLES, override_usage = WATCH_USAGE)]
     Watch(Box<WatchOptions>),
     /// Run a load alone, until Ctrl-C
-    #[command(after_help = loads())]
+    #[command(before_help = LOAD_EXAMPLES, after_help = loads())]
     Load(LoadOptions),
     /// Inject one cause of lateness at known times, with a log
     #[command(before_help = INJECT_EXAMPLES, after_help = faults())]
     Inject(InjectOptions),
     /// Print the tables and write the page from a run's files
+    #[command(before_help = REPORT_EXAMPLES)]
     Report(ReportOptions),
     /// Follow a run in a browser of this machine while it is measured
     #[command(before_help = VIEW_EXAMPLES)]

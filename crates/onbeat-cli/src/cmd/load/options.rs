@@ -9,6 +9,14 @@ use onbeat::load::Load;
 use crate::complete;
 use crate::units::time_ns;
 
+pub(crate) const LOAD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat load paper
+      the load of the bench, while another program is measured
+  onbeat load cpu=50%+disk --for 1m
+      two loads at once, for a minute
+  onbeat load 'run:make -j4'
+      a command as load: as soon as it ends, the load has failed";
+
 #[derive(Debug, Args)]
 pub(crate) struct LoadOptions {
     /// Load, or several joined by +

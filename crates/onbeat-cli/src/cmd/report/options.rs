@@ -10,6 +10,14 @@ use crate::complete;
 use crate::options::LimitOptions;
 use crate::units::time_ns;
 
+pub(crate) const REPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat report
+      tables and page of the latest run again
+  onbeat report onbeat-runs/latest --limit 200us --at 99.9
+      judge a recorded run by another limit
+  onbeat report onbeat-runs/latest --markdown summary.md
+      verdict, figures and top causes, as the summary of a job";
+
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
     /// Run directory, or one run file
