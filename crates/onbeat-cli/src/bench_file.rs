@@ -68,7 +68,11 @@ pub(crate) fn with_settings(
             own.extend(of_key);
         }
     }
-    let hint = format!("{}: {}", path.display(), names.join(", "));
+    let names = match names.as_slice() {
+        [] => "nothing that the command line leaves open".to_owned(),
+        names => names.join(", "),
+    };
+    let hint = format!("{}: {names}", path.display());
     let (before, behind) = words.split_at(at + 1);
     let own = own.into_iter().map(OsString::from);
     let rest = without_file(behind);
