@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use onbeat_host::process;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +65,7 @@ impl MadeInterface {
 
     /// Whether it exists and is still the one that was made.
     pub(crate) fn exists(&self) -> io::Result<bool> {
-        let Some(place) = namespace(self.namespace) else { return Ok(false) };
+        let Some(place) = namespace(self.namespace)? else { return Ok(false) };
         let shown = ip(&place, &["-json", "-details", "link", "show", "dev", &self.name])?;
         let Some(shown) = shown else { return Ok(false) };
         let links: Vec<ShownLink> = serde_json::from_str(&shown).map_err(io::Error::other)?;
@@ -77,7 +78,7 @@ impl MadeInterface {
 
     /// Removes it, if it is still the one that was made.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        let place = namespace(self.namespace).ok_or(Errno::NOENT)?;
+        let place = namespace(self.namespace)?.ok_or(Errno::NOENT)?;
         if !self.exists()? {
             return Err(Errno::NOENT.into());
         }
@@ -87,16 +88,20 @@ impl MadeInterface {
 }
 
 /// A path to a network namespace; `None` when it has ended.
-fn namespace(number: u64) -> Option<PathBuf> {
+///
+/// # Errors
+/// The kernel's, where the processes cannot be listed: one of them may keep it.
+fn namespace(number: u64) -> io::Result<Option<PathBuf>> {
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|found| found.ino() == number);
     let own = PathBuf::from(OWN_NAMESPACE);
     if is_it(&own) {
-        return Some(own);
+        return Ok(Some(own));
     }
 
-    let entries = |path| fs::read_dir(path).into_iter().flatten().flatten().map(|it| it.path());
-    let of_processes = entries("/proc").map(|process| process.join("ns/net"));
-    entries(NAMED_NAMESPACES).chain(of_processes).find(|path| is_it(path))
+    let named = fs::read_dir(NAMED_NAMESPACES).into_iter().flatten().flatten().map(|it| it.path());
+    let processes = process::all()?.into_iter();
+    let of_processes = processes.map(|it| PathBuf::from(format!("/proc/{}/ns/net", it.pid)));
+    Ok(named.chain(of_processes).find(|path| is_it(path)))
 }
 
 /// Runs `ip` of iproute2 in a namespace; `None` where it finds no such interface.
@@ -127,8 +132,8 @@ mod tests {
         let [one, other] = [0; 2].map(|_| MadeInterface::fresh("x", "veth").unwrap());
         assert!(one.address.starts_with("02:") && one.address.len() == 17, "{}", one.address);
         assert_ne!(one.address, other.address);
-        assert_eq!(namespace(one.namespace), Some(PathBuf::from(OWN_NAMESPACE)));
-        assert_eq!(namespace(1), None, "no namespace has this number");
+        assert_eq!(namespace(one.namespace).unwrap(), Some(PathBuf::from(OWN_NAMESPACE)));
+        assert_eq!(namespace(1).unwrap(), None, "no namespace has this number");
     }
 
     #[test]
