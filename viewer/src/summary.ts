@@ -206,7 +206,29 @@ export interface Sweep {
   /** Whether that is the paper's value, because none was requested. */
   is_default?: boolean;
   steps: SweepStep[];
+  /** Loads without samples. */
+  missing?: string[];
   sentence: string;
+}
+
+/** Whether the jitter is allowed at this load, as the terminal has it: under less load than asked it may be another. */
+export const outcomeOfStep = (step: SweepStep): Outcome => {
+  const fallsShort = !step.is_reached && (step.reached_percent ?? Infinity) < step.asked_percent;
+  return !step.is_allowed ? 'FAIL' : fallsShort ? 'INCONCLUSIVE' : 'PASS';
+};
+
+/** Of all loads; one that was not measured may be another. */
+export function outcomeOfSweep({ steps, missing = [] }: Sweep): {
+  outcome: Outcome;
+  passed: number;
+  loads: number;
+} {
+  const outcomes = steps.map(outcomeOfStep);
+  const passed = outcomes.filter((outcome) => outcome === 'PASS').length;
+  const loads = steps.length + missing.length;
+  const isPassed = passed === loads && loads > 0;
+  const outcome = outcomes.includes('FAIL') ? 'FAIL' : isPassed ? 'PASS' : 'INCONCLUSIVE';
+  return { outcome, passed, loads };
 }
 export interface Summary {
   schema: string;

@@ -22,7 +22,7 @@ import { collectNotes, folded } from '../src/sections/notes.ts';
 import { knownSpikes } from '../src/sections/spikes.ts';
 import { firstClause } from '../src/sections/verdict.ts';
 import { firstState } from '../src/state.ts';
-import type { CellSummary } from '../src/summary.ts';
+import { outcomeOfSweep, type CellSummary, type SweepStep } from '../src/summary.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
 import { duration, held, human, moment, ns, sec, ticks, usCell } from '../src/units.ts';
 import { Recorder } from './encode.ts';
@@ -440,4 +440,30 @@ test('notes that say the same are one, with everything they are about and how of
     { about: ['C · idle'], what: 'truncated', times: 1 },
     { about: ['paper, 1.0 s'], what: 'a part died', times: 2 },
   ]);
+});
+
+test('a sweep passes where every load was measured and reached, as in the terminal', () => {
+  const step = (asked: number, reached: number | null, isAllowed = true): SweepStep => ({
+    load: `cpu=${asked}%`,
+    asked_percent: asked,
+    reached_percent: reached,
+    is_reached: reached !== null && Math.abs(reached - asked) <= 5,
+    count: 1000,
+    min_ns: ns(1000),
+    mean_ns: ns(2000),
+    max_ns: ns(51_000),
+    jitter_ns: ns(50_000),
+    is_allowed: isAllowed,
+  });
+  const of = (steps: SweepStep[], missing: string[] = []): string => {
+    const sweep = { series: 'write_interval', allowed_jitter_ns: ns(100_000), sentence: '' };
+    const { outcome, passed, loads } = outcomeOfSweep({ ...sweep, steps, missing });
+    return `${outcome} ${passed} of ${loads}`;
+  };
+  const good = step(0, 1);
+  assert.equal(of([good, step(0, 60), step(50, null)]), 'PASS 3 of 3');
+  assert.equal(of([good], ['cpu=50%']), 'INCONCLUSIVE 1 of 2');
+  assert.equal(of([good, step(100, 62)]), 'INCONCLUSIVE 1 of 2');
+  assert.equal(of([step(100, 62), step(50, 50, false)], ['cpu']), 'FAIL 0 of 3');
+  assert.equal(of([], ['idle']), 'INCONCLUSIVE 0 of 1');
 });

@@ -3,9 +3,16 @@ import { limitMark } from '../charts/marks.ts';
 import { evenMarks, line, logMarks, smallChart, type Axis } from '../charts/small.ts';
 import type { Figures } from '../charts/save.ts';
 import { h, section, svg } from '../dom.ts';
-import type { Limit, Sweep, SweepStep } from '../summary.ts';
+import { outcomeOfStep, type Limit, type Outcome, type Sweep, type SweepStep } from '../summary.ts';
 import { held, human, ns, tick } from '../units.ts';
 import { seriesWord } from '../words.ts';
+
+const OUTCOMES = ['PASS', 'INCONCLUSIVE', 'FAIL'] as const;
+const TONES: Readonly<Record<Outcome, string>> = {
+  PASS: 'good',
+  INCONCLUSIVE: 'open',
+  FAIL: 'bad',
+};
 
 const percent = (value: number): string => `${Number(value.toFixed(1))} %`;
 const us = (value: number): number => Math.max(value / 1000, 1e-3);
@@ -41,7 +48,7 @@ const rows = (steps: readonly SweepStep[]): string[][] =>
     human(ns(step.mean_ns)),
     human(ns(step.max_ns)),
     human(ns(step.jitter_ns)),
-    step.is_allowed ? 'PASS' : 'FAIL',
+    outcomeOfStep(step),
   ]);
 /** Every step as it was measured; the same behind each chart. */
 const figures = (steps: readonly SweepStep[]): Figures => ({
@@ -61,7 +68,7 @@ const figures = (steps: readonly SweepStep[]): Figures => ({
     step.mean_ns,
     step.max_ns,
     step.jitter_ns,
-    step.is_allowed ? 'PASS' : 'FAIL',
+    outcomeOfStep(step),
   ]),
 });
 const HEAD = ['target load', 'reached', 'min', 'avg', 'max', 'jitter', 'verdict'];
@@ -121,7 +128,7 @@ function jitter({ steps, allowed_jitter_ns: allowed }: Sweep): HTMLElement {
       ),
       ...steps.map((step) =>
         svg('circle', {
-          class: `dot ${step.is_allowed ? 'good' : 'bad'}`,
+          class: `dot ${TONES[outcomeOfStep(step)]}`,
           cx: x(step.asked_percent),
           cy: y(us(step.jitter_ns)),
           r: 4,
@@ -130,8 +137,9 @@ function jitter({ steps, allowed_jitter_ns: allowed }: Sweep): HTMLElement {
     ],
     key: [
       ['begin', `limit ${human(ns(allowed))}`],
-      ['good', 'PASS'],
-      ['bad', 'FAIL'],
+      ...OUTCOMES.filter((outcome) => steps.some((step) => outcomeOfStep(step) === outcome)).map(
+        (outcome) => [TONES[outcome], outcome] as const,
+      ),
     ],
     figures: () => figures(steps),
     table: {
@@ -140,7 +148,7 @@ function jitter({ steps, allowed_jitter_ns: allowed }: Sweep): HTMLElement {
       rows: steps.map((step) => [
         percent(step.asked_percent),
         human(ns(step.jitter_ns)),
-        step.is_allowed ? 'PASS' : 'FAIL',
+        outcomeOfStep(step),
       ]),
     },
   });

@@ -3,7 +3,13 @@ import { h, prose } from '../dom.ts';
 import { firstRows, type First, type FirstRow } from '../focus.ts';
 import { isTruncated, type Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
-import type { CellSummary, DeadlineVerdict, Outcome, Sweep } from '../summary.ts';
+import {
+  outcomeOfSweep,
+  type CellSummary,
+  type DeadlineVerdict,
+  type Outcome,
+  type Sweep,
+} from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
 import { loadPhrase, placePhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
 import { swatch } from './picker.ts';
@@ -178,14 +184,12 @@ function byDefault({ outcome, words }: DeadlineVerdict, { summary }: Report): st
 }
 
 /** A sweep by its jitter, as the terminal's first line has it. */
-function bySweep({ allowed_jitter_ns: most, is_default: isDefault, steps }: Sweep): {
-  outcome: Outcome;
-  words: string;
-} {
-  const allowed = steps.filter((step) => step.is_allowed).length;
+function bySweep(sweep: Sweep): { outcome: Outcome; words: string } {
+  const { outcome, passed, loads } = outcomeOfSweep(sweep);
+  const end = sweep.is_default ? ' (default)' : '';
   return {
-    outcome: allowed === steps.length ? 'PASS' : 'FAIL',
-    words: `jitter within ${human(most)} at ${allowed} of ${steps.length} loads${isDefault ? ' (default)' : ''}`,
+    outcome,
+    words: `jitter within ${human(sweep.allowed_jitter_ns)} at ${passed} of ${loads} loads${end}`,
   };
 }
 
