@@ -47,7 +47,7 @@ fn line(label: &'static str, text: String) -> ClosingLine {
 #[must_use]
 pub fn of(summary: &Summary) -> Vec<ClosingLine> {
     let is_bench = summary.tunings.len() > 1;
-    let mut lines = vec![verdict(summary)];
+    let mut lines = vec![deciding(summary)];
     lines.extend(events(summary));
     lines.extend(motion::closing(&summary.cells).map(|text| line("robot", text)));
     lines.extend(by_cpu::worst_in_words(summary).map(|text| line("worst", text)));
@@ -67,11 +67,15 @@ pub fn verdict_of(summary: &Summary) -> String {
         let sentence = &summary.verdict.sentence;
         return sentence.split("; ").next().unwrap_or(sentence).to_owned();
     }
+    deciding(summary).text
+}
+
+/// The verdict; of a sweep with a limit, the one of the two that decides.
+fn deciding(summary: &Summary) -> ClosingLine {
     let of_limit = verdict(summary);
-    // Of a sweep with a limit, the one of the two that decides.
     match &summary.sweep {
-        Some(sweep) if of_limit.outcome != summary.outcome() => verdict_of_sweep(sweep).text,
-        _ => of_limit.text,
+        Some(sweep) if of_limit.outcome != summary.outcome() => verdict_of_sweep(sweep),
+        _ => of_limit,
     }
 }
 
@@ -386,8 +390,10 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use onbeat_record::CulpritCount;
+    use onbeat_record::{CulpritCount, Series};
 
+    use super::super::sweep::SweepStep;
+    use super::super::verdict::Limit;
     use super::*;
 
     #[test]
@@ -425,6 +431,27 @@ mod tests {
         let said = "preempted by a: 3 of 4 spikes in all cells, worst 40 us; \
                     worst of all 2 ms: preempted by b";
         assert_eq!(top.unwrap().words, said);
+    }
+
+    #[test]
+    fn of_a_sweep_with_a_limit_the_first_line_is_the_one_that_decides() {
+        let first = |is_default| {
+            let sweep = Sweep {
+                series: Series::ReleaseLatency,
+                allowed_jitter_ns: 100_000,
+                is_default,
+                steps: vec![SweepStep::default()],
+                missing: Vec::new(),
+                sentence: String::new(),
+            };
+            let limit = Limit { limit_ns: 1_000_000, at: 99.0, on: Series::ReleaseLatency };
+            let verdict = Overall { outcome: Some(Outcome::Pass), ..Overall::default() };
+            let summary =
+                Summary { limit: Some(limit), sweep: Some(sweep), verdict, ..Summary::default() };
+            of(&summary).swap_remove(0).text
+        };
+        assert_eq!(first(false), "FAIL: jitter within 100 us at 0 of 1 loads");
+        assert!(first(true).starts_with("PASS: 99 % of "), "nobody asked for a jitter");
     }
 
     #[test]
