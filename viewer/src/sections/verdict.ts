@@ -193,6 +193,19 @@ function bySweep(sweep: Sweep): { outcome: Outcome; words: string } {
   };
 }
 
+const ORDER: readonly Outcome[] = ['PASS', 'INCONCLUSIVE', 'FAIL'];
+
+/** A sweep where no limit was given, or where a jitter was and came out worse than the limit. */
+function decidingSweep(
+  sweep: Sweep,
+  ofLimit: Outcome | null | undefined,
+): ReturnType<typeof bySweep> | null {
+  const swept = bySweep(sweep);
+  if (!ofLimit) return swept;
+  const isWorse = ORDER.indexOf(swept.outcome) > ORDER.indexOf(ofLimit);
+  return isWorse && sweep.is_default !== true ? swept : null;
+}
+
 export function verdictSection(
   report: Report,
   cells: readonly First[],
@@ -219,7 +232,7 @@ export function verdictSection(
     summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer,
   );
   // Without a limit the loop's own deadline judges, in the terminal's words.
-  const swept = verdict?.outcome || deadline || !summary.sweep ? null : bySweep(summary.sweep);
+  const swept = deadline || !summary.sweep ? null : decidingSweep(summary.sweep, verdict?.outcome);
   const headline = swept?.words ?? (deadline ? byDefault(deadline, report) : clause);
   // Names of runs keep their letters.
   const isName = summary.tunings.some((name) => headline.startsWith(`${name}: `));
@@ -239,7 +252,7 @@ export function verdictSection(
   const ground = (words: string): HTMLElement =>
     h('p', { class: 'ground' }, ...prose(held(asHeadline(words))));
   const shown =
-    verdict?.outcome ?? deadline?.outcome ?? swept?.outcome ?? (stated?.[1] as Outcome | undefined);
+    swept?.outcome ?? verdict?.outcome ?? deadline?.outcome ?? (stated?.[1] as Outcome | undefined);
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h(
     'section',
