@@ -6,6 +6,8 @@ export interface Ratio {
   low: number | null;
   high: number | null;
   supported: boolean;
+  /** Judged together with the other percentiles of the series: each interval alone leaves out 1 more often. */
+  differs: boolean;
   wanders?: boolean;
 }
 export interface Compared {

@@ -13,6 +13,7 @@ const ratio = (
   low,
   high,
   supported: low !== null,
+  differs: low !== null && high !== null && (low > 1 || high < 1),
 });
 export const row = (run: number, load: string, more: Partial<Row> = {}): Row => ({
   run,

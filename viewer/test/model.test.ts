@@ -378,6 +378,7 @@ test('an interval that contains 1 shows no difference', () => {
   assert.equal(reading({ ...effect, low: 0.9, high: 1.1 }), 'unclear');
   assert.equal(reading({ ...effect, low: 0.2, high: 0.9 }), 'better');
   assert.equal(reading({ ...effect, low: 1.2, high: 1.9 }), 'worse');
+  assert.equal(reading({ ...effect, low: 1.2, high: 1.9, differs: false }), 'unclear');
 });
 
 test('times are written with the unit and the digits that read well', () => {

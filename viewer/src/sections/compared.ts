@@ -10,18 +10,20 @@ import { forest, pictureRows, ratioBounds, reading, scale, times, type Span } fr
 const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
 
 /** A ratio without an interval is a point. */
-const spanOf = ({ ratio, low, high }: Ratio): Span => ({
+const spanOf = ({ ratio, low, high, differs }: Ratio): Span => ({
   ratio,
   low: low ?? ratio,
   high: high ?? ratio,
+  differs,
 });
 
 function row(ratio: Ratio, bounds: [number, number]): HTMLElement {
   const sure = ratio.low !== null && ratio.high !== null;
   const span = spanOf(ratio);
   const interval = sure ? `${times(span.low)} … ${times(span.high)}` : 'no interval';
+  const isOneOfSeveral = !ratio.differs && reading({ ...span, differs: true }) !== 'unclear';
   const words = sure
-    ? WORDS[reading(span)]
+    ? `${WORDS[reading(span)]}${isOneOfSeveral ? ' as one of several percentiles' : ''}`
     : ratio.wanders
       ? 'INCONCLUSIVE: the level drifts within one of the runs'
       : ratio.supported

@@ -15,8 +15,8 @@ export const times = (ratio: number): string =>
         ? ratio.toFixed(2)
         : ratio.toPrecision(2);
 
-/** A ratio with its interval. */
-export type Span = Pick<Effect, 'ratio' | 'low' | 'high'>;
+/** A ratio with its interval, and whether it differs from 1 where that is judged otherwise than by the interval. */
+export type Span = Pick<Effect, 'ratio' | 'low' | 'high'> & { differs?: boolean };
 
 /** The plot's ends: powers of two or ten around all intervals, 1 always inside. */
 export function ratioBounds(effects: readonly Span[]): [number, number] {
@@ -26,8 +26,8 @@ export function ratioBounds(effects: readonly Span[]): [number, number] {
 }
 
 /** What an interval says: better, worse, or neither since 1 lies within. */
-export const reading = ({ low, high }: Span): 'better' | 'worse' | 'unclear' =>
-  high < 1 ? 'better' : low > 1 ? 'worse' : 'unclear';
+export const reading = ({ low, high, differs = true }: Span): 'better' | 'worse' | 'unclear' =>
+  differs && high < 1 ? 'better' : differs && low > 1 ? 'worse' : 'unclear';
 
 const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
 
