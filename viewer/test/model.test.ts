@@ -142,6 +142,12 @@ test('what was cut off, not permitted or substituted is noted', () => {
   );
   assert.ok(notes.some((note) => note.startsWith('C · paper: not permitted: cpuset')));
   assert.ok(notes.some((note) => note.includes('a part of the load was substituted')));
+
+  const lost = report.summary.cells.map((of) => ({ ...of, lost: 3, notes: ['3 of a summary'] }));
+  const notesOf = (derived: boolean): string =>
+    collectNotes(buildReport({ ...report.summary, derived, cells: lost }, report.files)).join();
+  assert.ok(!notesOf(false).includes('dropped') && notesOf(false).includes('3 of a summary'));
+  assert.ok(notesOf(true).includes('3 samples were dropped'));
 });
 
 test('a spike that stands in summary and recording is listed once', () => {

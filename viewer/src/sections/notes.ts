@@ -24,10 +24,11 @@ export function collectNotes(report: Report): [string, string][] {
       notes.push([cell.name, 'run in progress; figures from the part recorded so far']);
     else if (isTruncated(cell))
       notes.push([cell.name, 'truncated; figures from the recorded part']);
-    if (cell.figures.lost > 0)
+    // The notes of a summary say why, which differs between a loop and a program that is watched.
+    if (cell.figures.lost > 0 && report.summary.derived)
       notes.push([
         cell.name,
-        `${count(cell.figures.lost)} samples lost (ring between loop and recorder full)`,
+        `${count(cell.figures.lost)} ${cell.figures.lost === 1 ? 'sample was' : 'samples were'} dropped: in no figure`,
       ]);
     for (const note of new Set(cell.figures.notes)) notes.push([cell.name, note]);
     if (cell.figures.permitted && cell.figures.file !== null && cell.file === null)
