@@ -176,8 +176,8 @@ fn first_table(summary: &Summary) -> String {
     lines_of(&table)
 }
 
-/// The most frequent causes of the cells shown first, or of all where these have none, each with
-/// what removes it.
+/// The most frequent causes of the cells shown first, or of all where these have none, and that of
+/// the worst spike, each with what removes it.
 fn top_causes(summary: &Summary) -> String {
     let of = |cells: &[&CellSummary]| merged(cells.iter().map(|cell| &cell.causes));
     let first: Vec<&CellSummary> =
@@ -191,12 +191,15 @@ fn top_causes(summary: &Summary) -> String {
         return String::new();
     }
 
-    let named = by_number.len().min(CAUSES);
-    let mut text = match by_number.len() {
-        all if all > named => format!("**Top {named} of {all} causes, by spikes**\n\n"),
-        _ => "**Causes, by spikes**\n\n".to_owned(),
+    let all = by_number.len();
+    let worst = (0..all).rev().max_by_key(|at| by_number[*at].1.worst_ns).unwrap_or(0);
+    let and_worst = if worst < CAUSES { "" } else { ", and that of the worst spike" };
+    let mut text = match all {
+        0..=CAUSES => "**Causes, by spikes**\n\n".to_owned(),
+        _ => format!("**Top {CAUSES} of {all} causes, by spikes{and_worst}**\n\n"),
     };
-    for (kind, count) in by_number.into_iter().take(named) {
+    let named = by_number.into_iter().enumerate().filter(|(at, _)| *at < CAUSES || *at == worst);
+    for (_, (kind, count)) in named {
         let advice = remedy(*kind, &shown).first().map(|advice: &Advice| advice.text());
         let advice = advice.filter(|_| *kind != CauseKind::Unexplained);
         let words = escaped(&unicode(&one_in_words(*kind, count)));
@@ -265,4 +268,33 @@ fn source(summary: &Summary) -> String {
         false => String::new(),
     };
     format!("{command}{host}{elapsed}onbeat {}\n", escaped(&summary.version))
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_record::CauseCount;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_of_the_worst_spike_is_never_left_out() {
+        let of = |spikes, worst_ns| CauseCount { spikes, worst_ns, ..CauseCount::default() };
+        let text = |worst_ns| {
+            let causes = Causes::from([
+                (CauseKind::HypervisorSteal, of(9, 700_000)),
+                (CauseKind::KernelSection, of(5, 500_000)),
+                (CauseKind::Preempted, of(4, 300_000)),
+                (CauseKind::LateTimer, of(2, 200_000)),
+                (CauseKind::PageFault, of(1, worst_ns)),
+            ]);
+            let cells = vec![CellSummary { causes, ..CellSummary::default() }];
+            top_causes(&Summary { cells, ..Summary::default() })
+        };
+        let usual = text(100_000);
+        assert!(usual.starts_with("**Top 3 of 5 causes, by spikes**"), "{usual}");
+        assert_eq!(usual.lines().filter(|line| line.starts_with("* ")).count(), 3, "{usual}");
+        let worst = text(900_000);
+        assert!(worst.starts_with("**Top 3 of 5 causes, by spikes, and that of the worst spike**"));
+        assert!(worst.contains("(worst 900 µs)") && !worst.contains("200 µs"), "{worst}");
+    }
 }
