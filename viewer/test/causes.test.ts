@@ -320,6 +320,23 @@ test('spikes sort by the words of their main cause', () => {
   );
 });
 
+test('a cycle whose work was late is as bad as one that began late', () => {
+  const { cells } = read(bench(2, 3));
+  const late = [
+    { wakeup_latency_ns: ns(300_000), execution_time_ns: ns(1000) },
+    { wakeup_latency_ns: ns(5000), execution_time_ns: ns(30_000_000) },
+  ];
+  const rows = late.map((of, i) => ({
+    cell: cells[0]!,
+    spike: { ...spike(i), ...of },
+    at: sec(i),
+  }));
+  assert.deepEqual(
+    sorted(rows, 'lateness', true).map(({ spike: { index } }) => index),
+    [1, 0],
+  );
+});
+
 test('what every wake-up costs names a spike only when no other cause has a quarter of it', () => {
   assert.equal(mainCause([cause('wake_up_path', 70), cause('softirq', 30)])!.kind, 'softirq');
   assert.equal(mainCause([cause('wake_up_path', 80), cause('softirq', 20)])!.kind, 'wake_up_path');

@@ -612,11 +612,14 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     await opened('bench.html', {}, async (page) => {
       const first = (): Promise<string> => page.locator('#spikes tbody tr td').nth(1).innerText();
       const worst = await first();
-      await page.locator('#spikes th button', { hasText: 'wake-up latency' }).click();
-      assert.equal(
-        await page.locator('#spikes th[aria-sort]').first().getAttribute('aria-sort'),
-        'ascending',
-      );
+      assert.equal(await page.locator('#spikes th[aria-sort]').count(), 0);
+      for (const order of ['descending', 'ascending']) {
+        await page.locator('#spikes th button', { hasText: 'wake-up latency' }).click();
+        assert.equal(
+          await page.locator('#spikes th[aria-sort]').first().getAttribute('aria-sort'),
+          order,
+        );
+      }
       assert.notEqual(await first(), worst);
     });
   });

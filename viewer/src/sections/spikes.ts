@@ -17,7 +17,9 @@ interface Row {
   spike: Spike;
   at: Sec;
 }
-type Key = 'number' | 'at' | 'cell' | 'latency' | 'cause' | 'execution' | 'skipped' | 'stall';
+/** Of a column, or at first the lateness: wake-up latency and execution time together, as the terminal lists them. */
+type Key =
+  'lateness' | 'number' | 'at' | 'cell' | 'latency' | 'cause' | 'execution' | 'skipped' | 'stall';
 
 const CHOOSE = ' Choose a cause to show everything that delayed the cycle, and what ran around it.';
 
@@ -37,6 +39,7 @@ const COLUMNS: readonly { key: Key; name: string; numeric: boolean }[] = [
 ];
 
 const KEY: Readonly<Record<Key, (row: Row) => number | string>> = {
+  lateness: (row) => row.spike.wakeup_latency_ns + row.spike.execution_time_ns,
   number: (row) => row.spike.number ?? 0,
   at: (row) => row.spike.t,
   cell: (row) => row.cell.name,
@@ -185,7 +188,7 @@ const nothing = (report: Report): string =>
 export function spikesSection(store: Store): { element: HTMLElement; redraw: () => void } {
   const { report } = store;
   let [key, down, all, everything]: [Key, boolean, boolean, boolean] = [
-    'latency',
+    'lateness',
     true,
     false,
     true,
