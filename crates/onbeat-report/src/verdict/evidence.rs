@@ -4,6 +4,7 @@
 use super::Limit;
 use super::outages::Outages;
 use super::rule::UNSEEN;
+use crate::statistics::Statistics;
 use onbeat_record::{
     Distribution, Import, Interval, LateNote, OutageSums, PARTS, RunFile, Series, Watch, gap,
 };
@@ -43,6 +44,9 @@ pub(super) struct Evidence {
     pub(super) has_no_grid: bool,
     /// How long outages last that reach a part of the limit only.
     pub(super) below: Option<Below>,
+    /// Of a source that states its extremes and no number of samples: whether even the smallest is
+    /// over the limit. One sample stands for all then, and shows no rate.
+    pub(super) uncounted: Option<bool>,
 }
 
 /// Outages over a part of the limit: each over the limit is within one of them.
@@ -93,7 +97,8 @@ impl Evidence {
         } else {
             period_ns as f64 / 1e9
         };
-        Self { outages, with_lost, joined, unsure: 0, lost, period_s, has_no_grid, below }
+        let (unsure, uncounted) = (0, None);
+        Self { outages, with_lost, joined, unsure, lost, period_s, has_no_grid, below, uncounted }
     }
 
     /// The counts of a source with coarse buckets.
@@ -131,7 +136,10 @@ impl Evidence {
         let period_s = period_ns as f64 / 1e9;
         let with_lost = outages.clone();
         let (lost, has_no_grid, below) = (0, false, None);
-        Self { outages, with_lost, joined, unsure, lost, period_s, has_no_grid, below }
+        let uncounted = Statistics::new(&run.distribution(limit.on), &run.moments(limit.on))
+            .filter(|of| !of.is_counted())
+            .map(|of| of.min_ns > limit.limit_ns);
+        Self { outages, with_lost, joined, unsure, lost, period_s, has_no_grid, below, uncounted }
     }
 
     /// How long outages last over a part of the limit, where that is less than is assumed otherwise.

@@ -128,9 +128,13 @@ pub fn judge(run: &RunFile, by: impl Into<Judging>) -> Verdict {
     let rule = judging.rule(&evidence);
     let of_fail = Rule { level: LEVEL, ..rule }.shared_by(judging.verdicts);
     let late = evidence.with_open_late();
-    let bounds = Bounds {
-        lower: of_fail.bounds(&evidence.with_open_on_time()).lower,
-        upper: rule.bounds(&late).upper,
+    let bounds = match evidence.uncounted {
+        None => Bounds {
+            lower: of_fail.bounds(&evidence.with_open_on_time()).lower,
+            upper: rule.bounds(&late).upper,
+        },
+        Some(true) => Bounds { lower: 1.0, upper: 1.0 },
+        Some(false) => Bounds { lower: 0.0, upper: 1.0 },
     };
 
     let sums = evidence.outages.sums;
@@ -150,8 +154,10 @@ pub fn judge(run: &RunFile, by: impl Into<Judging>) -> Verdict {
         Outcome::Inconclusive
     };
 
-    let is_open =
-        outcome == Outcome::Inconclusive && allowed > 0.0 && !evidence.hangs_on_buckets(allowed);
+    let is_open = outcome == Outcome::Inconclusive
+        && allowed > 0.0
+        && evidence.uncounted.is_none()
+        && !evidence.hangs_on_buckets(allowed);
     let deciding = evidence.deciding(allowed);
     let times_longer = if is_open { rule.times_longer(&deciding) } else { None };
     let judged =

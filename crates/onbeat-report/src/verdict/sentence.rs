@@ -25,6 +25,9 @@ impl Judged<'_> {
         if self.evidence.outages.releases == 0 {
             return format!("no samples of {}", limit.on.words());
         }
+        if let Some(are_all_over) = self.evidence.uncounted {
+            return self.of_uncounted(are_all_over);
+        }
 
         let found = self.found();
         let allowed = percent(allowed_rate(limit));
@@ -58,6 +61,17 @@ impl Judged<'_> {
         };
 
         judged + &self.open()
+    }
+
+    /// `the largest sample is over 3 us; the source does not state how many samples there were`.
+    fn of_uncounted(&self, are_all_over: bool) -> String {
+        let which = match (self.evidence.outages.sums.late, are_all_over) {
+            (0, _) => "no sample",
+            (_, true) => "every sample",
+            (_, false) => "the largest sample",
+        };
+        let limit = time_ns(self.judging.limit.limit_ns, Letters::Ascii);
+        format!("{which} is over {limit}; the source does not state how many samples there were")
     }
 
     /// `none of 60,000 releases is over 100 us`, `14 of 60,000 releases are over 100 us, in 3
@@ -155,7 +169,8 @@ impl Judged<'_> {
     /// What the verdict rests on, as a sentence of its own.
     pub(super) fn basis(&self) -> String {
         let allowed = allowed_rate(self.judging.limit);
-        if allowed <= 0.0 || self.evidence.outages.releases == 0 {
+        let is_uncounted = self.evidence.uncounted.is_some();
+        if allowed <= 0.0 || self.evidence.outages.releases == 0 || is_uncounted {
             return String::new();
         }
 
