@@ -8,7 +8,7 @@ use super::digest::{Compared, Digest, WANDERS};
 use super::load_events;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::{LEAST_ABOVE, Share};
-use super::units::{Letters, count, listed, time_ns};
+use super::units::{Letters, counted, listed, time_ns};
 use onbeat_record::Series;
 
 /// Sentences about what stands against comparing these runs; the last one always does.
@@ -149,13 +149,17 @@ pub(super) fn are_single(runs: &[Digest]) -> bool {
 }
 
 fn unsupported_p99(run: &Digest, cell: &CellSummary) -> Option<String> {
-    let of = cell.main()?.1.count;
-    (!Share::P99.is_supported_by(of)).then(|| {
+    let of = cell.main()?.1;
+    (!Share::P99.is_supported_by(of.count)).then(|| {
         let name = if run.summary.cells.len() > 1 {
             format!("{} in {}", cell.tuning, run.name)
         } else {
             run.name.clone()
         };
-        format!("{name} has {} samples; a p99 needs 1,000", count(of))
+        let has = match of.is_counted() {
+            true => format!("has {}", counted(of.count, "sample")),
+            false => "does not state its number of samples".to_owned(),
+        };
+        format!("{name} {has}; a p99 needs 1,000")
     })
 }

@@ -122,7 +122,7 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         let tail = row.tail_ratio.map_or_else(|| NO_FIGURE.to_owned(), three_digits);
         let mut entries: Vec<Entry> =
             labels.words(runs, row).into_iter().map(Entry::from).collect();
-        entries.push(count(row.count).into());
+        entries.push(row.samples().into());
         let sd = row.sd_ns.map_or_else(|| NO_FIGURE.into(), us);
         entries.extend([us(row.min_ns as f64), us(row.mean_ns), sd]);
         entries.extend([row.max_ns as f64, row.jitter_ns as f64].map(us));

@@ -16,11 +16,8 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     columns.extend(["max", "misses", "spikes"].map(Column::figures));
     let row = |of: &RunFigures| {
         let us = |ns: u64| Entry::from(three_digits(ns as f64 / 1e3));
-        let mut entries = vec![
-            Entry::from(comparison.runs[of.run].as_str()),
-            count(of.count).into(),
-            us(of.min_ns),
-        ];
+        let mut entries =
+            vec![Entry::from(comparison.runs[of.run].as_str()), of.samples().into(), us(of.min_ns)];
         entries.extend(SHARES.map(|share| {
             let known = of.percentiles.iter().find(|percentile| share.is(percentile.p));
             let Some(percentile) = known else { return Entry::from(NO_FIGURE) };
@@ -97,13 +94,18 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
 pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     let kinds: BTreeSet<CauseKind> =
         compared.runs.iter().flat_map(|of| of.causes.keys().copied()).collect();
+    // Another tool does not look for spikes, and those of --no-causes are not analysed.
+    let is_unknown = |of: &RunFigures| of.causes.is_empty() && of.spikes != Some(0);
+    let is_missing = compared.runs.iter().any(is_unknown);
     let mut columns = vec![Column::words("main cause")];
     columns
         .extend(compared.runs.iter().map(|of| Column::figures(comparison.runs[of.run].as_str())));
     let row = |kind: CauseKind| {
         let mut entries = vec![Entry::from(kind.words())];
-        entries.extend(compared.runs.iter().map(|of| {
-            Entry::from(of.causes.get(&kind).map_or_else(|| "0".to_owned(), |n| count(*n)))
+        entries.extend(compared.runs.iter().map(|of| match of.causes.get(&kind) {
+            Some(n) => Entry::from(count(*n)),
+            None if is_unknown(of) => Entry::from(NO_FIGURE),
+            None => Entry::from("0"),
         }));
 
         Row { entries, begins_group: false }
@@ -113,7 +115,7 @@ pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
         title: format!("spikes by main cause{}", of_cell(compared)),
         columns,
         rows: kinds.into_iter().map(row).collect(),
-        legend: Vec::new(),
+        legend: if is_missing { vec!["- causes were not recorded".to_owned()] } else { Vec::new() },
     })
 }
 

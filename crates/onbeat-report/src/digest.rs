@@ -15,7 +15,8 @@ use super::order_statistics::Ranked;
 use super::side::{self, Group};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
-use super::units::{Letters, ratio, time_ns};
+use super::table::NO_FIGURE;
+use super::units::{Letters, count, ratio, time_ns};
 use onbeat_cause::CauseKind;
 use onbeat_record::{Cell, RunFile, Series, Timing};
 
@@ -346,6 +347,9 @@ pub struct RunFigures {
     pub load: String,
     /// Number of samples.
     pub count: u64,
+    /// Whether the source counted them; otherwise one stands for all.
+    #[serde(skip)]
+    pub is_counted: bool,
     /// Smallest, in nanoseconds.
     pub min_ns: u64,
     /// Mean, in nanoseconds.
@@ -398,6 +402,7 @@ impl RunFigures {
             tuning: cell.tuning.clone(),
             load: cell.load.clone(),
             count: of.count,
+            is_counted: of.is_counted(),
             min_ns: of.min_ns,
             mean_ns: of.mean_ns,
             sd_ns: (of.sd_ns > 0.0 || of.max_ns == of.min_ns).then_some(of.sd_ns),
@@ -413,6 +418,11 @@ impl RunFigures {
             causes: cell.causes.iter().map(|(kind, count)| (*kind, count.spikes)).collect(),
             ratios: Vec::new(),
         })
+    }
+
+    /// The number of samples, in a table.
+    pub(super) fn samples(&self) -> String {
+        if self.is_counted { count(self.count) } else { NO_FIGURE.to_owned() }
     }
 }
 
