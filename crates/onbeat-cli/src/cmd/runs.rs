@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::whole::{self, Name};
 use super::{Common, Failure};
+use crate::probes::is_without_bus;
 use crate::term::{Tone, advise};
 
 /// The page without its data, as `viewer/` builds it.
@@ -80,12 +81,29 @@ pub(crate) fn judged_files(
     files: Vec<RunFile>,
     by: JudgeBy,
 ) -> Result<JudgedRun, Failure> {
+    if by.most_alarms.is_some() {
+        check_bus(path, &files)?;
+    }
     let count = files.len();
     let none = || match count {
         0 | 1 => RunDirError::NoRun { path: path.to_owned() }.into(),
         _ => RunDirError::SeveralRuns { path: path.to_owned(), count }.into(),
     };
     JudgedRun::new(files, by).ok_or_else(none)
+}
+
+/// Refuses a limit on the events of a run that has no bus: none of them would be a PASS.
+pub(crate) fn check_bus(path: &Path, files: &[RunFile]) -> Result<(), Failure> {
+    let mut loops = files.iter().filter(|run| run.bench.is_none()).peekable();
+    // Cells of a bench are called `timer`, whatever is added to their loop.
+    let is_without = |run: &RunFile| {
+        run.import.is_some() || run.header.cell.is_none() && is_without_bus(&run.header.probe)
+    };
+    if loops.peek().is_some() && loops.all(is_without) {
+        let instead = "name a run with a bus";
+        return Err(Common::NoEvents { what: path.display().to_string(), instead }.into());
+    }
+    Ok(())
 }
 
 /// Returns the page of a summary with the files that it was made of.

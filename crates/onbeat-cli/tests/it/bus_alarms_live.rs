@@ -145,6 +145,8 @@ fn where_nothing_has_events_a_limit_on_them_is_refused_in_a_sentence() {
 
     let timer = refused(&["measure", "timer", "--for", "1s", "--limit-on", "events=0"]);
     assert!(timer.contains("`measure timer` has no bus"), "{timer}");
+    let rtt = refused(&["measure", "rtt", "--limit-on", "events=0"]);
+    assert!(rtt.contains("`measure rtt` has no bus"), "{rtt}");
     let chain = refused(&["measure", "chain", "--limit-on", "events=0"]);
     assert!(chain.contains("`measure chain` has no bus"), "{chain}");
     let bench = refused(&["bench", "--for", "1m", "--limit-on", "events=0"]);

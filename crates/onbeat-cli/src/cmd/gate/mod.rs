@@ -135,7 +135,10 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let runs = options.runs.iter().map(|path| runs::judged(path, limit));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let (mut elapsed_s, mut checks, mut rest) = (0.0, Vec::new(), Vec::new());
-    for JudgedRun { summary, .. } in &runs {
+    for (path, JudgedRun { summary, runs, .. }) in options.runs.iter().zip(&runs) {
+        if options.limit_on.is_some() {
+            runs::check_bus(path, runs)?;
+        }
         elapsed_s += summary.elapsed_s;
         let cells = chosen(options, &names[0], summary)?;
         let most = options.limit_on.iter();

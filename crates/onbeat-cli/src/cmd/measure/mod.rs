@@ -24,6 +24,7 @@ use super::run_tuning;
 use super::run_tuning::TunedLoop;
 use super::view::check_port;
 use super::{ExitVerdict, Failure, load};
+use crate::probes::is_without_bus;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use life::Life;
@@ -99,7 +100,8 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
 
     resume::admit(measure)?;
     // Only probes with devices have a bus, and `chain` only on request.
-    let has_bus = given.has("devices") && given.word("with") != Some("output");
+    let has_bus =
+        !is_without_bus(probe.name) && given.has("devices") && given.word("with") != Some("output");
     if most_alarms(&options.limit).is_some() && !has_bus {
         let what = format!("measure {}", probe.name);
         return Err(Common::NoEvents { what, instead: "measure the probe `bus`" }.into());
