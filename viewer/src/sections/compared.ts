@@ -118,7 +118,8 @@ function unsupported(all: readonly Ratio[], bounds: [number, number]): HTMLEleme
 
 /** The figures of a run and how they are written; what a source does not state is a dash. */
 export const FIGURES: readonly [string, (row: Row) => string][] = [
-  ['samples', (row) => count(row.count)],
+  // One sample without a spread stands for a number that the source does not state.
+  ['samples', (row) => (row.count === 1 && row.sd_ns === null ? '–' : count(row.count))],
   ['min', (row) => human(ns(row.min_ns))],
   ['avg', (row) => human(ns(row.mean_ns))],
   ['SD', (row) => (row.sd_ns === null ? '–' : human(ns(row.sd_ns)))],
