@@ -12,7 +12,7 @@ export const font = (size: number, ratio = 1, weight = 400): string =>
 export function noSamples(cells: readonly Cell[], tag: string): string {
   const name = seriesWord(tag).name.toLowerCase();
   return cells.some(({ file }) => file !== null && isFiguresOnly(file, tag))
-    ? `The source states count, extremes and mean of ${name} only: there is no distribution to draw.`
+    ? `The source states extremes and mean of ${name} only: there is no distribution to draw.`
     : `No selected cell has samples of ${name} in this time range.`;
 }
 

@@ -53,7 +53,7 @@ impl Stated {
 
         stream.figures_only.insert(series);
         stream.put(part, resolution);
-        stream.lacks("the distribution: the source states count, minimum, mean and maximum only");
+        stream.lacks("the distribution: the source states minimum, mean and maximum only");
         if self.n.is_none() {
             stream.lacks(
                 "the number of samples: the source does not state it; 1 represents all of them",

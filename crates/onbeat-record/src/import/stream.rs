@@ -95,7 +95,7 @@ impl Stream {
         });
         let only = self.figures_only.iter().map(|series| {
             format!(
-                "{}: the source states count, minimum, mean and maximum only; percentiles and SD are not known",
+                "{}: the source states minimum, mean and maximum only; percentiles and SD are not known",
                 series.words()
             )
         });

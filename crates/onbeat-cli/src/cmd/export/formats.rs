@@ -19,7 +19,7 @@ use crate::term::{Tone, advise};
 const HGRM_UNIT_NS: f64 = 1e6;
 
 /// Why a series has no percentiles.
-const FIGURES_ONLY: &str = "the source states count, extremes and mean only";
+const FIGURES_ONLY: &str = "the source states extremes and mean only";
 
 /// Percentile text is of samples. Tables and summaries of a run without any are empty and valid.
 #[derive(Debug, thiserror::Error)]
