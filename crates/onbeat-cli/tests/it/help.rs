@@ -78,6 +78,7 @@ fn help_is_as_it_was_agreed_on() {
     for (name, help) in &all {
         let file = golden(name);
         let agreed = fs::read_to_string(&file).unwrap_or_default();
+        assert!(help.is_ascii(), "a terminal may show no other letters: {help}");
         assert!(
             agreed == *help,
             "{} is not what onbeat prints; `make bless` rebuilds it:\n{help}",

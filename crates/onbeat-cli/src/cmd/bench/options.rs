@@ -47,8 +47,9 @@ pub(crate) struct BenchOptions {
     pub(crate) duration: u64,
     /// When to end: once the verdict is PASS or FAIL, or after --for [default: decided]
     ///
-    /// The verdict is computed after 10, 14, 20, 28, 40 … s. Its 5 % error probability is shared by
-    /// these tests, so that ending early does not weaken it. --order sequential measures to its end.
+    /// The verdict is computed after 10, 14, 20, 28, 40 ... s. Its 5 % error probability is shared
+    /// by these tests, so that ending early does not weaken it. --order sequential measures to its
+    /// end.
     #[arg(long, value_enum, requires = "limit", value_name = "WHEN")]
     pub(crate) until: Option<Until>,
     /// Tunings: letters of P, M, C, S, ids after +, or none

@@ -39,8 +39,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) duration: u64,
     /// When to end: once the verdict is PASS or FAIL, or after --for [default: end]
     ///
-    /// The verdict is computed after 10, 14, 20, 28, 40 … s. Its 5 % error probability is shared by
-    /// these tests, so that ending early does not weaken it.
+    /// The verdict is computed after 10, 14, 20, 28, 40 ... s. Its 5 % error probability is shared
+    /// by these tests, so that ending early does not weaken it.
     #[arg(long, value_enum, requires = "limit", value_name = "WHEN", conflicts_with_all = ["loads", "load_sweep", "resume"])]
     pub(crate) until: Option<Until>,
     /// CPU for the loop [default: chosen by the scheduler]
@@ -80,7 +80,7 @@ pub(crate) struct MeasureOptions {
     pub(crate) no_causes: bool,
     /// Copy the kernel's stack at late wake-ups
     ///
-    /// Shows which code had switched interrupts off (`console_flush_all ← vprintk_emit`). Makes
+    /// Shows which code had switched interrupts off (`vprintk_emit` > `console_flush_all`). Makes
     /// each wake-up that is over 30 us late another 10 to 20 us later.
     #[arg(long, conflicts_with = "no_causes")]
     pub(crate) stacks: bool,

@@ -51,8 +51,8 @@ pub(crate) struct WatchOptions {
     pub(crate) duration: u64,
     /// When to end: once the verdict is PASS or FAIL, or after --for [default: end]
     ///
-    /// The verdict is computed after 10, 14, 20, 28, 40 … s. Its 5 % error probability is shared by
-    /// these tests, so that ending early does not weaken it.
+    /// The verdict is computed after 10, 14, 20, 28, 40 ... s. Its 5 % error probability is shared
+    /// by these tests, so that ending early does not weaken it.
     #[arg(long, value_enum, requires = "limit", value_name = "WHEN")]
     pub(crate) until: Option<Until>,
     /// Print the threads and end
