@@ -233,7 +233,10 @@ fn sections(summary: &Summary) {
 /// Shows all sentences, or for a bench those that the closing lines do not have.
 fn conclusions(summary: &Summary, verbose: bool) {
     let tone = summary.verdict.outcome.map_or(Tone::Head, tone_of);
-    let is_brief = summary.cells.len() > 1 && summary.sweep.is_none() && !verbose;
+    // Streams of another tool have no lines above the tables.
+    let is_imported = summary.cells.iter().any(|cell| cell.import.is_some());
+    let has_lines = summary.cells.len() > 1 && summary.sweep.is_none() && !is_imported;
+    let is_brief = has_lines && !verbose;
     let mut sentences =
         if is_brief { cautions(summary) } else { bench_sentences(summary) }.into_iter();
     if !is_brief && let Some(verdict) = sentences.next() {
