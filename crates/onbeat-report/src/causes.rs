@@ -81,9 +81,11 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
     let parts = by_number.iter().take(NAMED).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
     let mut parts: Vec<String> = parts.collect();
-    let others: u64 = by_number.iter().skip(NAMED).map(|(_, count)| count.spikes).sum();
-    if others > 0 {
-        parts.push(format!("{} with other causes", count(others)));
+    let others = by_number.iter().skip(NAMED).map(|(_, count)| count);
+    let spikes_of_others: u64 = others.clone().map(|of| of.spikes).sum();
+    if let Some(worst_ns) = others.map(|of| of.worst_ns).max() {
+        let worst = time_ns(worst_ns, Letters::Ascii);
+        parts.push(format!("{} with other causes (worst {worst})", count(spikes_of_others)));
     }
 
     if spikes > analysed {
