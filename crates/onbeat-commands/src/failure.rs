@@ -64,6 +64,8 @@ pub enum Common {
     NoSplit { command: String },
     #[error("one result alone can be written to standard output; name a file for the other")]
     TwoDocuments,
+    #[error("{path} is named for two results; name a file for each")]
+    OnePlace { path: PathBuf },
     #[error("no run was given; give one or several run directories")]
     NoRunNamed,
     #[error(

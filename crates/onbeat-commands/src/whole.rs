@@ -63,6 +63,29 @@ pub fn is_plain_file(to: &Path) -> bool {
     !is_standard_output(to) && fs::metadata(to).map_or(true, |there| there.is_file())
 }
 
+/// Refuses a regular file that is named for two results: the later one would replace the other.
+pub fn check_apart<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Common> {
+    let mut known = Vec::new();
+    for file in files.into_iter().filter(|file| is_plain_file(file)) {
+        let place = place_of(file).unwrap_or_else(|_| file.clone());
+        if known.contains(&place) {
+            return Err(Common::OnePlace { path: file.clone() });
+        }
+        known.push(place);
+    }
+    Ok(())
+}
+
+/// Where a file is, or would be.
+fn place_of(file: &Path) -> io::Result<PathBuf> {
+    if let Ok(place) = fs::canonicalize(file) {
+        return Ok(place);
+    }
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = fs::canonicalize(directory.unwrap_or(Path::new(".")))?;
+    Ok(directory.join(file.file_name().unwrap_or_default()))
+}
+
 fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let there = fs::metadata(to).ok();
     match &there {
@@ -195,6 +218,21 @@ mod tests {
         write(&file, b"second").expect("there is room");
         assert_eq!(fs::read(&file).expect("it was written"), b"second");
         assert_eq!(names(dir.path()), ["spike.txt"]);
+    }
+
+    #[test]
+    fn one_file_takes_one_result() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        symlink("there", at("link")).expect("there is room");
+        fs::write(at("there"), b"").expect("there is room");
+        let null = PathBuf::from("/dev/null");
+        let apart = [at("new"), at("other"), at("there"), null.clone(), null];
+        assert!(check_apart(&apart).is_ok());
+        for [one, other] in [["new", "./new"], ["there", "link"], ["there", "./there"]] {
+            let why = check_apart(&[at(one), at(other)]).expect_err("one place");
+            assert!(why.to_string().contains("is named for two results"), "{why}");
+        }
     }
 
     #[test]

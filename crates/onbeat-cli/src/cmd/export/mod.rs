@@ -31,6 +31,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
     if taken + usize::from(options.list) > 1 {
         return Err(Common::TwoDocuments.into());
     }
+    whole::check_apart(files.into_iter().flatten())?;
     if options.formats.any() {
         formats::write(&options.run, &options.formats)?;
     }

@@ -28,6 +28,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
     if taken + usize::from(options.json) > 1 {
         return Err(Common::TwoDocuments.into());
     }
+    whole::check_apart(files.into_iter().flatten())?;
     let mut kept = runs::reported(&options.run, by, options.mission)?;
     run_clock::check([(options.run.as_path(), &kept.summary.host)])?;
     if let Some(log) = &options.camera {
