@@ -23,6 +23,7 @@ pub(crate) const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+#[command(group = clap::ArgGroup::new("of_spikes").multiple(true).args(["list", "perfetto", "ftrace"]))]
 pub(crate) struct ExportOptions {
     /// Run directory, or one run file
     #[arg(default_value = "onbeat-runs/latest")]
@@ -31,12 +32,12 @@ pub(crate) struct ExportOptions {
     /// Spike number [default: the worst spike with recorded events]
     ///
     /// As --list and the report show it.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "of_spikes")]
     pub(crate) spike: Option<u64>,
     /// Bench cell to take spikes from
     ///
     /// Spikes are numbered cell by cell.
-    #[arg(long, value_name = "TUNING/LOAD")]
+    #[arg(long, value_name = "TUNING/LOAD", requires = "of_spikes")]
     pub(crate) cell: Option<String>,
     /// List spikes: number, time, lateness, cause, recorded events
     #[arg(long, group = "what")]
