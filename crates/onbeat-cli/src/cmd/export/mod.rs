@@ -13,7 +13,7 @@ use onbeat_report::spikes::{self, ListedSpike};
 use super::failure::spike::pasted;
 use super::{Common, ExitVerdict, Failure, show, whole};
 use crate::cmd::export::options::ExportOptions;
-use crate::term::{Tone, advise, letters, say};
+use crate::term::{Tone, advise, counted, letters, say};
 use spike::{SpikeChoice, TraceForm};
 
 pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
@@ -70,7 +70,11 @@ fn list(choice: &SpikeChoice<'_>, runs: &[RunFile]) -> Result<(), Failure> {
     let all = choice.listed(runs)?;
     let is_kept = |listed: &&ListedSpike<'_>| listed.spike.window == Some(WindowFate::Kept);
     let kept = all.iter().filter(is_kept).count();
-    let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
+    let title = match all.len() {
+        1 if kept == 1 => "1 spike; the events around it are kept".to_owned(),
+        1 => "1 spike; the events around it are not kept".to_owned(),
+        of => format!("{}, worst first; the events around {kept} are kept", counted(of, "spike")),
+    };
     show::table(&spikes::table(title, &all, letters()));
     if let Some(first) = all.iter().find(is_kept) {
         let line =

@@ -22,7 +22,8 @@ pub(crate) enum NoSpike {
     )]
     WhichCell { first: String, number: u64 },
     #[error(
-        "{what} does not exist; there are {of} spikes, and onbeat export {} --list shows them",
+        "{what} does not exist; there {}, and onbeat export {} --list shows them",
+        in_all(*of),
         pasted(run)
     )]
     NoSuchNumber { run: PathBuf, what: String, of: usize },
@@ -32,6 +33,11 @@ pub(crate) enum NoSpike {
     NoneKept { run: PathBuf, of: usize, why: &'static str },
     #[error("{what}: {source}")]
     Edited { what: String, source: UnpackError },
+}
+
+/// `is 1 spike`, `are 2 spikes`.
+fn in_all(spikes: usize) -> String {
+    if spikes == 1 { "is 1 spike".to_owned() } else { format!("are {spikes} spikes") }
 }
 
 /// Returns the name of a run in a line to be pasted.
