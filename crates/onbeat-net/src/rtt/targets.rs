@@ -23,10 +23,13 @@ pub fn targets(list: &str, count: u64, anywhere: bool) -> Result<Vec<SocketAddr>
         let unknown = |why| RttError::Name { name: (*name).to_owned(), why };
         host_and_port(name, Some(PORT)).map_err(unknown)
     };
+    if count > MOST_TARGETS {
+        return Err(RttError::TooManyTargets { devices: count });
+    }
     let mut addresses = names.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     if let (&[mut first], 2..) = (addresses.as_slice(), count) {
         let port = |number: u64| u16::try_from(u64::from(first.port()) + number).ok();
-        let ports: Option<Vec<u16>> = (0..count.min(MOST_TARGETS + 1)).map(port).collect();
+        let ports: Option<Vec<u16>> = (0..count).map(port).collect();
         let ports = ports.ok_or(RttError::Ports { first: first.port(), count })?;
         let at = |port| {
             // The interface of a link-local address stays.
@@ -82,7 +85,7 @@ mod tests {
     fn what_cannot_be_sent_to_has_its_reason() {
         for (list, count, part) in [
             ("", 1, "0 devices"),
-            ("127.0.0.1", 129, "129 devices"),
+            ("127.0.0.1", 200, "200 devices"),
             ("127.0.0.1:65535", 2, "65535"),
             ("127.0.0.1:7470-7472", 1, "--devices N"),
             ("10.0.0.1,10.0.0.2", 3, "2 addresses"),
