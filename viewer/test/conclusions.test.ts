@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { evenMarks, logMarks, timeMarks } from '../src/charts/small.ts';
 import { curvesOf, length } from '../src/sections/modes.ts';
+import { ns } from '../src/units.ts';
 import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
 import { concluded, refused } from './concluded.ts';
 import { filled, hour } from './fixture.ts';
@@ -59,6 +60,9 @@ describe('conclusions in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     site = pages({
       'found.html': filled(hour(60, 6, concluded)),
       'refused.html': filled(hour(60, 6, refused)),
+      'negative.html': filled(
+        hour(60, 6, { ...concluded, normal: { ...concluded.normal!, normal_max_ns: ns(-732) } }),
+      ),
     });
   });
   after(async () => {
@@ -90,6 +94,15 @@ describe('conclusions in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
       /214\sµs to 330\sµs[\s\S]+Anderson–Darling 0\.41, passes up to 0\.78/,
     );
     assert.match(await page.locator('#extremes').innerText(), /does not guarantee a bound/);
+    await page.close();
+  });
+
+  test('an expected maximum below zero has no place on the axis, and no mark', async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    await page.goto(site.url('negative.html'));
+    await page.waitForSelector('#normal svg.small-plot');
+    assert.ok((await page.locator('#normal .bin').count()) > 20);
+    assert.equal(await page.locator('#normal path.begin').count(), 0);
     await page.close();
   });
 

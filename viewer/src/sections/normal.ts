@@ -64,6 +64,8 @@ function plot(cell: Cell, normal: Normal, named: boolean, limit: Limit | null): 
   const { from_ns: edges, count: counts, normal: expected } = normal.curve;
   const [low, high] = [edges[0]! / 1000, edges[edges.length - 1]! / 1000];
   const most = Math.max(...counts, ...expected);
+  // Of values before zero it may lie there, where the axis has no place.
+  const isShown = normal.normal_max_ns >= edges[0]!;
   const layers: Layer = (x, y) => [
     ...counts
       .map((n, i) =>
@@ -84,10 +86,12 @@ function plot(cell: Cell, normal: Normal, named: boolean, limit: Limit | null): 
         n < FLOOR ? null : ([x(Math.sqrt(edges[i]! * edges[i + 1]!) / 1000), y(n)] as const),
       ),
     ),
-    line('begin', [
-      [x(normal.normal_max_ns / 1000), y(FLOOR)],
-      [x(normal.normal_max_ns / 1000), y(most)],
-    ]),
+    ...(isShown ? [normal.normal_max_ns / 1000] : []).map((at) =>
+      line('begin', [
+        [x(at), y(FLOOR)],
+        [x(at), y(most)],
+      ]),
+    ),
   ];
   return smallChart({
     title: named ? `${series}, ${cell.name}` : `${series} and the normal distribution`,
@@ -110,7 +114,7 @@ function plot(cell: Cell, normal: Normal, named: boolean, limit: Limit | null): 
     key: [
       ['bin', 'samples'],
       ['bell', 'normal distribution with the same mean and SD'],
-      ['begin', 'its expected maximum'],
+      ...(isShown ? [['begin', 'its expected maximum'] as const] : []),
     ],
     table: {
       caption: `Samples, and those expected of a normal distribution, ${cell.name}`,
