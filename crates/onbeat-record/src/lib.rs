@@ -80,7 +80,7 @@ pub use noise::{NoiseAccount, NoiseCount};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume,
-    SpikeNote, StepNote, SweepNote, TaskNote, fingerprint,
+    SpikeNote, StepNote, SweepNote, TaskNote, fingerprint, plain_name,
 };
 pub use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};

@@ -296,19 +296,23 @@ impl Cell {
     pub fn file_name(&self) -> String {
         /// File systems allow 255 bytes.
         const LONGEST: usize = 90;
-        // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it must not
-        // leave the directory.
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-=%+._".contains(c);
         let typed = format!("{}-{}", self.tuning, self.load);
-        let spaced = typed.replace(' ', "_");
-        let mut name = spaced.replace(|c: char| !is_plain(c), "_");
-        if name != spaced || name.len() > LONGEST {
+        let mut name = plain_name(&typed);
+        if name != typed.replace(' ', "_") || name.len() > LONGEST {
             name.truncate(LONGEST);
             name += &format!("-{:08x}", fingerprint(&typed));
         }
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
         format!("{name}{cpu}.onbeat.hlog")
     }
+}
+
+/// Returns a text for the name of a file: characters that file systems mind are replaced by `_`.
+#[must_use]
+pub fn plain_name(text: &str) -> String {
+    // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it must not leave
+    // the directory.
+    text.replace(|c: char| !c.is_ascii_alphanumeric() && !"-=%+.".contains(c), "_")
 }
 
 /// Returns the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every version of

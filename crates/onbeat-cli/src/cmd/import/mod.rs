@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, SourceOptions, Stream};
-use onbeat::record::Cell;
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, RUN_FILE_ENDING};
+use onbeat::record::{Cell, plain_name};
 use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use onbeat_report::imported::UNKNOWN;
 
@@ -117,8 +117,7 @@ fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
 
 /// The run file of a stream. Of a source named `bench` it is not the file of a bench, which holds no samples.
 fn run_file_name(name: &str) -> String {
-    let cell = Cell::new(name, "").file_name();
-    match cell.replace(&format!("-{RUN_FILE_ENDING}"), RUN_FILE_ENDING) {
+    match format!("{}{RUN_FILE_ENDING}", plain_name(name)) {
         file if file == BENCH_FILE => format!("bench-{UNKNOWN}{RUN_FILE_ENDING}"),
         file => file,
     }
