@@ -199,7 +199,7 @@ struct LogClock {
     first_s: f64,
     end_s: f64,
     intervals: u64,
-    /// Whether the head of a log follows intervals: logs that were put together.
+    /// Whether the head of a log follows intervals, and none that one: logs that were put together.
     is_headed_again: bool,
 }
 
@@ -218,7 +218,8 @@ impl LogClock {
         }
     }
 
-    /// Whether an interval below a second head counts its time anew.
+    /// Whether the first interval below a second head counts its time again. Those after it may have
+    /// the same time with another tag.
     fn is_of_another_run(&self, fields: &IntervalLine<'_>) -> bool {
         self.is_headed_again && fields.start + fields.length <= self.end_s
     }
@@ -233,6 +234,7 @@ impl LogClock {
         };
 
         self.intervals += 1;
+        self.is_headed_again = false;
     }
 
     /// Wall clock of the first stamp, in seconds since 1970, 0 where it is not known.

@@ -807,6 +807,16 @@ fn a_second_run_in_a_file_is_refused_because_one_would_hide_the_other() {
         assert!(why.contains("figures of a second run"), "{why}: {text}");
     }
 
+    // Logs of one run, of which each has a head; intervals of its tags have the same times.
+    let log = posted("comma.hlog");
+    let payload = log.lines().find_map(|line| line.find("HIST").map(|at| &line[at..])).unwrap();
+    let part = |start: u32| {
+        let line = |tag: &str| format!("Tag={tag},{start}.000,1.000,2.000,{payload}\n");
+        let head = "#[StartTime: 1441812279.474 (seconds since epoch)]\n";
+        format!("{head}{}{}", line("a"), line("b"))
+    };
+    assert_eq!(streams(part(0) + &part(1)).len(), 2);
+
     let rows =
         "000004 000009\n# Min Latencies: 00004\n# Avg Latencies: 00004\n# Max Latencies: 00004\n";
     let why = refused(posted("ct-q.txt") + rows);
