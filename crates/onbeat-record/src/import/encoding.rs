@@ -48,10 +48,12 @@ impl Encoding {
                 other("a NumPy array", "import what numpy.savetxt writes")
             }
             // Of version 7.3 it is HDF5.
-            [b'M', b'A', b'T', b'L', b'A', b'B', b' ', ..] | [0x89, b'H', b'D', b'F', ..] => {
+            [b'M', b'A', b'T', b'L', b'A', b'B', b' ', b'5' | b'7', b'.', ..]
+            | [0x89, b'H', b'D', b'F', ..] => {
                 other("a MAT-file or HDF5", "import what MATLAB's writematrix writes as CSV")
             }
-            [b'P', b'A', b'R', b'1', ..] => {
+            // A page begins with its kind, a number: text has none there.
+            [b'P', b'A', b'R', b'1', 0x15, ..] => {
                 other("Apache Parquet", "import its column of values as CSV")
             }
             // pcap of microseconds and nanoseconds, in both byte orders, and pcapng.
