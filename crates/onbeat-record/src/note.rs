@@ -310,8 +310,8 @@ impl Cell {
 /// Returns a text for the name of a file: characters that file systems mind are replaced by `_`.
 #[must_use]
 pub fn plain_name(text: &str) -> String {
-    // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it must not leave
-    // the directory.
+    // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it must not
+    // leave the directory.
     text.replace(|c: char| !c.is_ascii_alphanumeric() && !"-=%+.".contains(c), "_")
 }
 

@@ -218,8 +218,8 @@ impl LogClock {
         }
     }
 
-    /// Whether the first interval below a second head counts its time again. Those after it may have
-    /// the same time with another tag.
+    /// Whether the first interval below a second head counts its time again. Those after it may
+    /// have the same time with another tag.
     fn is_of_another_run(&self, fields: &IntervalLine<'_>) -> bool {
         self.is_headed_again && fields.start + fields.length <= self.end_s
     }
