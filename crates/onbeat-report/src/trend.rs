@@ -330,9 +330,9 @@ fn sentences(trend: &Trend, share: Share) -> Vec<String> {
     }
     if !trend.without.is_empty() {
         let what = if trend.cell.is_empty() {
-            "No samples, or several cells of which --cell names none, in"
+            "No samples, or several cells and no --cell"
         } else {
-            "No samples of that cell in"
+            "No samples of that cell"
         };
         all.push(format!("{what}: {}", trend.without.join(", ")));
     }

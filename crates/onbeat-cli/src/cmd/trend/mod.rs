@@ -22,7 +22,7 @@ pub(crate) enum TrendFailure {
     #[error("no percentile {at} in the figures of runs; they have {}", known())]
     Percentile { at: f64 },
     #[error(
-        "none of {runs} readable runs has one cell, or that of --cell, with samples of the series; `onbeat report RUN` shows what a run has"
+        "none of {runs} readable runs has samples of the series in its only cell, or in that of --cell; `onbeat report RUN` shows what a run has"
     )]
     NoSamples { runs: usize },
 }
