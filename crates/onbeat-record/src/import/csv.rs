@@ -453,7 +453,7 @@ struct FirstPass {
     grouped: Option<(usize, String)>,
     /// Whether a value shows that the marks are decimal ones.
     are_decimals: bool,
-    /// Whether a value has no mark.
+    /// Whether a value other than 0 has no mark.
     has_whole: bool,
     /// A comment just before the first line: it may name the columns.
     comment: Option<String>,
@@ -541,7 +541,8 @@ impl FirstPass {
             return Err(Error::line(FORMAT, line, reason));
         }
 
-        self.has_whole |= value.mark.is_none();
+        // 0 is written so in any file: the first difference, or a latency below the resolution.
+        self.has_whole |= value.mark.is_none() && value.figure.abs() > 0.0;
         if value.is_grouped {
             self.grouped.get_or_insert_with(|| (line, text.to_owned()));
         } else {

@@ -640,7 +640,8 @@ fn what_a_csv_leaves_open_is_refused_or_said() {
     }
     let commas = "latency_us\n1,234\n2,345\n";
     assert!(says(&streams(commas)[0], "commas are read as decimal marks: line 2 is `1,234`"));
-    for text in [commas.replace(',', "."), commas.to_owned() + "0,500\n1234\n"] {
+    let points = commas.replace(',', ".");
+    for text in [points.clone() + "0\n", points, commas.to_owned() + "0,500\n1234\n"] {
         assert!(!says(&streams(&text)[0], "decimal marks"), "{text}");
     }
 }
