@@ -209,8 +209,8 @@ impl Digest {
         for ratio in &mut ratios {
             let leaves_out =
                 |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
-            ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > 0.0)
-                || ratio.high.is_some_and(|high| leaves_out(high) < 0.0);
+            ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > ROUNDING)
+                || ratio.high.is_some_and(|high| leaves_out(high) < -ROUNDING);
         }
 
         ratios
@@ -232,7 +232,8 @@ fn probe_of(files: &[RunFile]) -> String {
 
 /// A percentile as it is compared, in nanoseconds, and by how much it may be smaller, as a
 /// logarithm. Those of other tools are given as the upper end of their bucket: of two runs with
-/// buckets of 1 us, 1.9 us and 2.1 us are given as 2 us and 3 us.
+/// buckets of 1 us, 1.9 us and 2.1 us are given as 2 us and 3 us. Neighbouring buckets touch: each
+/// reaches down to the end of the one before.
 pub(super) fn in_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> (u64, f64) {
     let resolution = cell.import.as_ref().and_then(|import| import.resolution.get(&series));
     let Some(resolution) = resolution else { return (value_ns.max(1), 0.0) };
@@ -242,7 +243,8 @@ pub(super) fn in_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> (u
         0 => bucket.high_ns().max(1),
         ns => ns,
     };
-    (value_ns, (value_ns as f64 / bucket.low_ns.max(1) as f64).ln())
+    let least_ns = bucket.low_ns.saturating_sub(1).max(1);
+    (value_ns, (value_ns as f64 / least_ns as f64).ln())
 }
 
 /// Whether a source counted a series into one histogram.
@@ -300,6 +302,8 @@ pub struct Ratio {
     pub independently: bool,
 }
 
+/// Bounds between neighbouring buckets are 0 up to this, as logarithms.
+pub(super) const ROUNDING: f64 = 1e-12;
 /// An interval whose ends are further apart than this decides nothing.
 const WIDEST: f64 = 100.0;
 
