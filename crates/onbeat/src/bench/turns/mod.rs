@@ -151,6 +151,13 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
         Ok(())
     }
 
+    /// Opens the probe again, for the loop's CPU, which it may have chosen itself.
+    fn reopened(&self) -> Result<Parts, BenchError> {
+        let mut what = self.plan.what.clone();
+        what.setting.thread.cpu = self.setting.thread.cpu;
+        Ok(what.open()?.parts)
+    }
+
     /// Runs one block of a load: opens its run and its probe, then starts the load.
     fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, BenchError> {
         let mut run = match self.slots[at].run.take() {
@@ -160,7 +167,7 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
 
         let mut parts = match self.ready.take() {
             Some(parts) => parts,
-            None => self.plan.what.open()?.parts,
+            None => self.reopened()?,
         };
 
         self.begin_step(at)?;
