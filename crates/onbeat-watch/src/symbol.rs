@@ -49,7 +49,7 @@ pub enum SymbolError {
     Unknown { name: String, files: usize, unread: String, near: Vec<String> },
     #[error("{name} may be {} functions; name one in full: {}", .found.len(), .found.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>().join(", "))]
     Several { name: String, found: Vec<String> },
-    #[error("the files of process {pid} are not known: {why}; as root, onbeat may read them")]
+    #[error("the files of process {pid} are not known: {why}")]
     NoFiles { pid: i32, why: String },
 }
 
@@ -74,7 +74,13 @@ struct Function {
 /// [`SymbolError`].
 pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
     let no_files = |why| SymbolError::NoFiles { pid, why };
-    let files = executed_files(pid).map_err(|why| no_files(why.to_string()))?;
+    let files = executed_files(pid).map_err(|why| {
+        no_files(match why.kind() {
+            io::ErrorKind::NotFound => "it has ended".to_owned(),
+            io::ErrorKind::PermissionDenied => format!("{why}; as root, onbeat may read them"),
+            _ => why.to_string(),
+        })
+    })?;
     if files.is_empty() {
         return Err(no_files("none is mapped for execution".to_owned()));
     }
