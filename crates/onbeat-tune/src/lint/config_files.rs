@@ -403,7 +403,15 @@ fn judge_quadlet(draft: &mut Draft<'_>, section: &str, mut setting: PlacedSettin
                 draft.remark(start..start + name.len(), remark);
             }
         }
-        ("Sysctl", _) => draft.remark(setting.bytes, containers::sysctl(setting.value)),
+        ("Sysctl", Some(_)) => {
+            // A list by blanks, perhaps in quotes.
+            let words = setting.value.split_whitespace().filter(|word| word.contains('='));
+            let remarks =
+                words.map(|word| containers::sysctl(word.trim_start_matches(['"', '\''])));
+            if let Some(worst) = remarks.min_by_key(|remark| remark.verdict) {
+                draft.remark(setting.bytes, worst);
+            }
+        }
         ("PodmanArgs", _) => {
             containers::judge_options(draft, setting.value, setting.value_bytes.start);
         }

@@ -26,11 +26,17 @@ const BUILT_IN: [&str; 10] = [
     "kfence",
 ];
 
+/// Words that kernel command lines often begin with.
+const KERNEL_WORDS: [&str; 4] = ["rw", "ro", "quiet", "splash"];
+
 /// Whether a line is one of `modprobe.d`.
 pub(super) fn is_line(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
-        ["options", _, option, ..] => option.contains('='),
+        // An entry of systemd-boot has options too, which are the kernel's.
+        ["options", module, option, ..] => {
+            option.contains('=') && !module.contains('=') && !KERNEL_WORDS.contains(&module)
+        }
         ["blacklist", _] | ["weakdep", _, _, ..] => true,
         ["softdep", _, of, ..] => of.ends_with(':'),
         // A shell has commands of these names.

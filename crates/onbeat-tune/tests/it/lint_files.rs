@@ -696,6 +696,9 @@ fn a_quadlet_of_podman_is_judged() {
     let host = self::report("[Container]\nSysctl=vm.swappiness=1\nSysctl=net.core.somaxconn=4\n");
     assert_eq!(verdict(&host, "Sysctl=vm.swappiness=1"), InvalidValue);
     assert_eq!(verdict(&host, "Sysctl=net.core.somaxconn=4"), Known);
+    let list = "Sysctl=\"net.core.somaxconn=4\" net.core.optmem_max=8";
+    let quoted = self::report(&format!("[Container]\n{list}\nSysctl=\n"));
+    assert_eq!((verdict(&quoted, list), verdict(&quoted, "Sysctl=")), (Known, Known));
     assert_eq!(verdict(&report, "Image=robot"), Known);
     assert_eq!(verdict(&report, "Ulimit=memlock=65536"), Incomplete);
     assert_eq!(verdict(&report, "IPC_LOCK"), Valid);
