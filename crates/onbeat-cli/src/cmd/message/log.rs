@@ -214,7 +214,7 @@ fn announce(options: &PlayOptions, start: &Value) {
     }
     let pause_s = number("pause_ns") as f64 / 1e9;
     if options.rate > 0.0 && pause_s / options.rate >= LONG_PAUSE_S {
-        let why = "as where its clock was set; --rate 0 does not wait";
+        let why = "perhaps because the clock was set; --rate 0 does not wait";
         let pause = spoken(pause_s);
         advise(Tone::Careful, &format!("{log}: {pause} without a record, {why}"));
     }

@@ -77,8 +77,8 @@ pub(in crate::cmd) fn tried(
     let tried = started.end(found)?;
     if !is_quiet {
         let words = format!(
-            "{} Each block restarts the program and discards its output. none leaves its own settings; P sets the priority of this \
-             thread from outside, and C gives it a CPU to itself.",
+            "{} Each block restarts the program and discards its output. The tuning none leaves its own settings; P sets the \
+             priority of this thread from outside, and C gives it a CPU to itself.",
             choice_words(&tried, letters()).replacen("Measuring", "The loop is", 1)
         );
         advise(Tone::Faint, &wrapped(&words, columns()));
