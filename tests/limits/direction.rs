@@ -104,7 +104,7 @@ const ROOMS: [(&str, &[&str]); 8] = [
     ("inject", &["near_word"]),
     ("probe", &["inject"]),
     ("control_loop", &["probe"]),
-    ("bench", &["load", "probe", "campaign", "json_lines"]),
+    ("bench", &["near_word", "load", "probe", "campaign", "json_lines"]),
 ];
 
 /// The other rooms that a file of a room names, with the lines.
