@@ -1089,7 +1089,7 @@ proptest! {
             LintSubject::Extlinux, LintSubject::SystemdBootEntry, LintSubject::NixOptions, LintSubject::BuildVariables,
             LintSubject::Sysctl, LintSubject::Limits, LintSubject::SystemdUnit, LintSubject::ContainerCommand,
             LintSubject::ComposeFile, LintSubject::KubernetesPod, LintSubject::TunedProfile, LintSubject::UdevRules,
-            LintSubject::NetworkFile, LintSubject::Irqbalance,
+            LintSubject::NetworkFile, LintSubject::ModprobeFile, LintSubject::Irqbalance,
         ] {
             let Ok(report) = lint(&text, subject) else { continue };
             let Ok(again) = lint(&report.corrected, subject) else { continue };
