@@ -77,7 +77,7 @@ pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
     let files = executed_files(pid).map_err(|why| {
         no_files(match why.kind() {
             io::ErrorKind::NotFound => "it has ended".to_owned(),
-            io::ErrorKind::PermissionDenied => format!("{why}; as root, onbeat may read them"),
+            io::ErrorKind::PermissionDenied => format!("{why}; it takes CAP_SYS_PTRACE"),
             _ => why.to_string(),
         })
     })?;
