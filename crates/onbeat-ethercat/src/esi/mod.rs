@@ -513,15 +513,11 @@ fn declared_encoding(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Returns whether text that is not in UTF-8 may be read as windows-1252 although it declares this
-/// encoding; a tool may have written other bytes than it declares.
+/// encoding; a tool may have written other bytes than it declares, and names are written in many ways.
 fn is_read(encoding: &str) -> bool {
-    // ISO 8859-15 has other letters in eight places, of which names have none.
-    const READ: [&str; 8] =
-        ["utf8", "utf16", "usascii", "iso88591", "iso885915", "latin1", "cp1252", "windows1252"];
-    // TwinCAT writes ISO8859-1, others ISO-8859-1 or iso_8859-1.
-    let letters = encoding.chars().filter(char::is_ascii_alphanumeric);
-    let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-    READ.contains(&name.as_str())
+    const READ: &str = "utf8 utf16 ascii usascii iso88591 iso885915 latin1 cp1252 windows1252";
+    let plain: String = encoding.chars().filter(char::is_ascii_alphanumeric).collect();
+    READ.split(' ').any(|read| plain.eq_ignore_ascii_case(read))
 }
 
 /// Returns the name with which iconv converts text that declares this encoding: what is called

@@ -448,16 +448,19 @@ fn names_in_windows_1252_are_read_without_control_characters() {
     assert!(said.contains("\"KÜHLER €\""), "{said}");
     assert_eq!(lengths_in_op(&layout), (0, 1));
 
-    let declared = [&b"<?xml version=\"1.0\" encoding=\"ISO8859-1\"?>"[..], &bytes].concat();
-    assert_eq!(lengths_in_op(&described("", &declared).unwrap()), (0, 1), "as TwinCAT writes it");
+    let declared = |encoding: &str| {
+        let declaration = format!("<?xml version='1.0' encoding='{encoding}' standalone='yes'?>");
+        [declaration.as_bytes(), &bytes].concat()
+    };
+    for encoding in ["ISO8859-1", "iso_8859-15", "Latin-1", "ASCII"] {
+        assert_eq!(lengths_in_op(&described("", &declared(encoding)).unwrap()), (0, 1));
+    }
 
     // Letters of two bytes: read as windows-1252 they would be other names.
-    for (declared, from) in [("gb2312", "GB18030"), ("Shift_JIS", "CP932"), ("EUC-KR", "EUC-KR")] {
-        let declaration = format!("<?xml version='1.0' encoding='{declared}' standalone='yes'?>");
-        let two_bytes = [declaration.as_bytes(), &bytes].concat();
-        let said = described("", &two_bytes).unwrap_err().to_string();
+    for (encoding, from) in [("gb2312", "GB18030"), ("Shift_JIS", "CP932"), ("EUC-KR", "EUC-KR")] {
+        let said = described("", &declared(encoding)).unwrap_err().to_string();
         let expected =
-            format!("it is text in {declared}, which is not read; convert it: iconv -f {from} ");
+            format!("it is text in {encoding}, which is not read; convert it: iconv -f {from} ");
         assert!(said.contains(&expected), "{said}");
     }
 }
@@ -510,7 +513,7 @@ fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
     ] {
         assert_eq!(lengths(keys, &servo()), (7, 6), "{keys}");
     }
-    // As another MainDevice writes it: a PDO without a default place is mapped, then assigned.
+    // As another MainDevice writes it: a PDO that is not assigned by default is mapped, then assigned.
     let mapped = "startup = [{ object = \"1c12\", value = \"0u8\" }, { object = \"1600\", value = \"0u8\" }, \
         { object = \"1600:1\", value = \"0x60400010u32\" }, { object = \"1600:2\", value = \"0x607a0020u32\" }, { object = \"1600\", value = \"2u8\" }, \
         { object = \"1c12:1\", value = \"0x1600u16\" }, { object = \"1c12\", value = \"1u8\" }]";
