@@ -111,11 +111,16 @@ fn esi_setup(
     }
 
     let chosen = super::assignment::chosen(&table.kind, kind, esi)?;
-    setup.startup.extend(chosen.values);
     let is_sent = |one: &&InitCommand| {
         one.transition == Transition::ToSafeOp && !chosen.objects.contains(&one.value.index)
     };
-    for command in esi.commands.iter().filter(is_sent) {
+    let sent = || esi.commands.iter().filter(is_sent);
+    // A device takes a mapping only while it has no PDOs assigned: the choice follows it.
+    let maps = sent().any(|one| (0x1600..0x1c00).contains(&one.value.index));
+    let is_later =
+        |value: &&ObjectValue| maps && chosen.objects.contains(&value.index) && !is_none(value);
+    setup.startup.extend(chosen.values.iter().filter(|value| !is_later(value)).cloned());
+    for command in sent() {
         let value = &command.value;
         if value.bytes.is_empty() || value.bytes.len() > LONGEST {
             return Err(DescriptionError::Startup {
@@ -130,7 +135,13 @@ fn esi_setup(
         }
         setup.startup.push(value.clone());
     }
+    setup.startup.extend(chosen.values.iter().filter(is_later).cloned());
     Ok(setup)
+}
+
+/// Returns whether a value takes all PDOs from its SyncManager.
+fn is_none(value: &ObjectValue) -> bool {
+    value.entry == 0 && value.bytes == [0]
 }
 
 /// Returns the start-up values that write the module ident list (ETG.5001, object 0xF030).

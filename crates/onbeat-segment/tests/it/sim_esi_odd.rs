@@ -519,15 +519,30 @@ fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
         { object = \"1c12:1\", value = \"0x1600u16\" }, { object = \"1c12\", value = \"1u8\" }]";
     assert_eq!(lengths(mapped, &servo()), (6, 6));
     // A choice replaces the start-up commands of the file for its SyncManager.
-    let command = |entry: u8, data: &str| {
+    let command = |object: &str, entry: u8, data: &str| {
         format!(
-            "<InitCmd><Transition>PS</Transition><Index>#x1c12</Index><SubIndex>{entry}</SubIndex><Data>{data}</Data></InitCmd>"
+            "<InitCmd><Transition>PS</Transition><Index>#x{object}</Index><SubIndex>{entry}</SubIndex><Data>{data}</Data></InitCmd>"
         )
     };
-    let commands = [command(0, "00"), command(1, "0117"), command(0, "01")].concat();
-    let assigning = servo().replace("PdoConfig='1'/>", &format!("PdoConfig='1'>{commands}</CoE>"));
-    assert_eq!(lengths("", &assigning), (10, 6));
-    assert_eq!(lengths("pdos = [\"1600\"]", &assigning), (7, 6));
+    let with = |commands: &[String]| {
+        let commands = commands.concat();
+        servo().replace("PdoConfig='1'/>", &format!("PdoConfig='1'>{commands}</CoE>"))
+    };
+    let assigns = [command("1c12", 0, "00"), command("1c12", 1, "0117"), command("1c12", 0, "01")];
+    assert_eq!(lengths("", &with(&assigns)), (10, 6));
+    assert_eq!(lengths("pdos = [\"1600\"]", &with(&assigns)), (7, 6));
+    // What they map is mapped before it is assigned: real devices refuse it afterwards.
+    let maps = [(0, "00"), (1, "10004060"), (2, "20007a60"), (0, "02")];
+    let maps = maps.map(|(entry, data)| command("1600", entry, data));
+    let both = with(&[&maps[..], &assigns[..]].concat());
+    assert_eq!(lengths("pdos = [\"1600\"]", &both), (6, 6));
+    let description = described("pdos = [\"1600\"]", both.as_bytes()).unwrap();
+    let layout = Layout::from_description(&description).unwrap();
+    let written = layout.devices[0].setup.startup.iter();
+    let written: Vec<_> = written.map(|value| (value.index, value.entry, value.bytes[0])).collect();
+    let place = |wanted| written.iter().position(|value| *value == wanted).unwrap();
+    let order = [(0x1c12, 0, 0), (0x1600, 0, 0), (0x1600, 0, 2), (0x1c12, 1, 0), (0x1c12, 0, 1)];
+    assert!(order.map(place).is_sorted(), "{written:x?}");
     for (keys, why) in [
         (
             "pdos = [\"1601\"]",
