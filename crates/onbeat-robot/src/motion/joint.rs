@@ -47,11 +47,17 @@ pub(crate) struct JointDrive {
     /// Target position sent last, in increments.
     target: i32,
     position: i32,
+    /// Position when the drive got power, in increments.
+    powered_at: i32,
     /// Error code of the drive (object 0x603F), if it maps that; otherwise 0.
     error_code: u16,
     /// Mode of operation that the drive shows (object 0x6061), if it maps that.
     shown_mode: Option<u8>,
 }
+
+/// Distance of a joint from its target while its drive does not show its mode, as a part of its
+/// maximum following error.
+const MODE_SLACK: f64 = 0.25;
 
 /// Time after which the power of a drive in quick stop is removed, in ns.
 pub(crate) const QUICK_STOP_NS: u64 = 1_000_000_000;
@@ -70,6 +76,7 @@ impl JointDrive {
             beyond_ns: 0,
             target: 0,
             position: 0,
+            powered_at: 0,
             error_code: 0,
             shown_mode: None,
         }
@@ -119,7 +126,7 @@ impl JointDrive {
     pub(crate) fn begin(&mut self, until_ns: u64) {
         self.power.begin();
         // Also of a drive that has power already.
-        self.target = self.position;
+        (self.target, self.powered_at) = (self.position, self.position);
         self.stage = JointStage::Enabling { until_ns };
     }
 
@@ -180,10 +187,20 @@ impl JointDrive {
         self.shown_mode.is_none_or(|mode| mode == CSP)
     }
 
-    /// Returns whether the joint is farther from its target than a following error may be.
+    /// Returns whether the joint has moved farther since it has power than a following error may be.
     fn has_drifted(&self) -> bool {
-        let off_rad = self.radians(self.position) - self.radians(self.target);
+        let off_rad = self.radians(self.position) - self.radians(self.powered_at);
         off_rad.abs() > self.setting.following_rad
+    }
+
+    /// Returns the target of a drive with power and without its mode. One that moved with the
+    /// position would let a load sink; one far from it would be a jump when the drive takes its mode.
+    fn held(&self) -> i32 {
+        let JointSetting { following_rad, increments_per_rad, .. } = self.setting;
+        let slack = (MODE_SLACK * following_rad * increments_per_rad.abs()) as i32;
+        let [low, high] =
+            [self.position.saturating_sub(slack), self.position.saturating_add(slack)];
+        self.target.clamp(low, high)
     }
 
     /// Ends a quick stop when new inputs show it, or after its maximum time.
@@ -219,15 +236,16 @@ impl JointDrive {
             // A drive that brakes by itself must find the last target, not the position it has now:
             // it would brake around a moving point.
             JointStage::Leaving { .. } => self.target,
-            // With power and without its mode: a target that moved with the position would let a
-            // load sink.
             JointStage::Enabling { .. } if status.state == JointState::OperationEnabled => {
-                self.target
+                self.held()
             }
             // Target = position while there is no power. When it is switched on, the first target
             // is where it stands.
             _ => self.position,
         };
+        if status.state != JointState::OperationEnabled {
+            self.powered_at = self.position;
+        }
 
         let offsets = self.setting.offsets;
         put(outputs, offsets.controlword, self.power.controlword(status.state, aim).to_le_bytes());
