@@ -187,14 +187,14 @@ impl JointDrive {
         self.shown_mode.is_none_or(|mode| mode == CSP)
     }
 
-    /// Returns whether the joint has moved farther since it has power than a following error may be.
+    /// Returns whether the joint has moved farther since power came than a following error may be.
     fn has_drifted(&self) -> bool {
         let off_rad = self.radians(self.position) - self.radians(self.powered_at);
         off_rad.abs() > self.setting.following_rad
     }
 
     /// Returns the target of a drive with power and without its mode. One that moved with the
-    /// position would let a load sink; one far from it would be a jump when the drive takes its mode.
+    /// position would let a load sink; one far from it is a jump when the drive takes its mode.
     fn held(&self) -> i32 {
         let JointSetting { following_rad, increments_per_rad, .. } = self.setting;
         let slack = (MODE_SLACK * following_rad * increments_per_rad.abs()) as i32;
