@@ -6,7 +6,7 @@
 //! constants of the structs that use it. A type with anything else (`wchar`, unions, maps, sequences of sequences, inheritance,
 //! `@optional`, `@mutable`) cannot be used, and says so when it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::Primitive;
 use super::error::MessageError;
@@ -397,7 +397,7 @@ impl<'t> IdlParser<'t, '_> {
         self.enum_names.clear();
         match self.members() {
             Ok((mut text, noted)) => {
-                text.extend(self.enum_names.drain(..));
+                text.push_str(&of_different_names(&std::mem::take(&mut self.enum_names)));
                 let full = self.full(name);
                 self.types.unusable.remove(&full);
                 self.types.noted.insert(full.clone(), noted);
@@ -644,6 +644,23 @@ impl<'t> IdlParser<'t, '_> {
         let known = (0..=depth).rev().map(seen).find(|full| is_known(types, full));
         Ok(known.unwrap_or_else(|| seen(if parts.len() > 1 { 0 } else { depth })))
     }
+}
+
+/// The constants of enums. Enums of two modules can have one name, and a class no two constants of it: those of the first one
+/// are kept.
+fn of_different_names(enums: &[String]) -> String {
+    fn names(of: &str) -> impl Iterator<Item = &str> {
+        let declared = of.lines().filter_map(|line| line.split_once('='));
+        declared.filter_map(|(declared, _)| declared.rsplit(' ').next())
+    }
+    let (mut text, mut taken) = (String::new(), BTreeSet::new());
+    for one in enums {
+        if !names(one).any(|name| taken.contains(name)) {
+            taken.extend(names(one));
+            text.push_str(one);
+        }
+    }
+    text
 }
 
 /// A whole number as it is written (OMG IDL 4.2, 7.2.6.1).
@@ -896,6 +913,14 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
         }
         let deep = format!("const long N = {}1;", "(".repeat(1 << 16));
         IdlTypes::default().add("a.idl", &deep).unwrap();
+    }
+
+    #[test]
+    fn of_enums_with_one_name_in_two_modules_the_first_one_gives_constants() {
+        let idl = "module motor { enum Mode { OFF, ON }; }; module supply { enum Mode { OFF, LOW, ON }; };\n\
+                   struct S { motor::Mode a; supply::Mode b; };";
+        let wanted = "uint32 a\nuint32 b\nuint32 MODE_OFF=0\nuint32 MODE_ON=1\n";
+        assert_eq!(text_of(idl, "idl/msg/S"), wanted);
     }
 
     /// As ROS 2 has published it for `std_msgs/msg/Byte`, whose field is an octet in IDL.
