@@ -393,7 +393,9 @@ fn with_file<T>(
     others: &[Vec<u8>],
     then: impl FnOnce(&EsiFile<'_>) -> Result<T, EsiError>,
 ) -> Result<T, EsiError> {
-    let texts: Vec<String> = others.iter().filter_map(|bytes| decoded(bytes).ok()).collect();
+    // Most have devices only: a tree of each takes memory and time.
+    let texts = others.iter().filter_map(|bytes| decoded(bytes).ok());
+    let texts: Vec<String> = texts.filter(|text| text.contains("<Module")).collect();
     let read = texts.iter().filter_map(|text| Some((parsed(text).ok()?, LineEnds::of(text))));
     let documents: Vec<(roxmltree::Document<'_>, LineEnds)> = read.collect();
     let modules = documents
