@@ -143,7 +143,7 @@ def encodings():
     log = opened(other("idl", "cdr", (FLOAT, "ros2idl", idl), b"\0\1\0\0" + struct.pack("<d", 1.5)), both)
     assert log["/other"]["data"].tolist() == [1.5] * 10
     # What is neither read nor used is no obstacle; a constant is that of its module.
-    idl = b"module b { const long N = 1; }; module a { const long N = 7; const long M = 2 * b::N;"
+    idl = b"module b { const long N = 1; }; module a { const long N = 7; enum E { ZERO, ONE }; const long M = 2 * b::N * E::ONE;"
     idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct S { F f; char c; octet d[M + 010]; }; };"
     log = opened(other("omgidl", "cdr", ("a::S", "omgidl", idl), b"\0\1\0\0\3A" + bytes(range(10))), both)
     assert log["/other"].message(0) == {"f": 3, "c": 65, "d": list(range(10))}

@@ -121,7 +121,7 @@ class _Parser:
                 wide = next((wide for wide in (8, 16, 32) if bits <= wide), 64)
                 self._names[self._full(name)] = (f"uint{wide}", [])
                 self._expect("{")
-                self._enumerators()
+                self._enumerators(name)
             case "union" | "bitset" | "interface" | "valuetype" | "exception" | "native":
                 # Types without it can be read.
                 self._skip_block()
@@ -146,7 +146,7 @@ class _Parser:
             word = self._next()
             depth += (word == "{") - (word == "}")
 
-    def _enumerators(self) -> None:
+    def _enumerators(self, of: str) -> None:
         number = 0
         while self._peek() not in ("}", ""):
             for it in self._annotations():
@@ -155,7 +155,7 @@ class _Parser:
                     number = int(re.split(r"[(=]", it)[-1].rstrip(")"), 0)
             word = self._next()
             if word != ",":
-                self._constants[self._full(word)] = number
+                self._constants[self._full(word)] = self._constants[self._full(f"{of}/{word}")] = number
                 number += 1
         self._expect("}")
 
