@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Account;
 use super::commands::{RegisterCommand, StartupCommand, registers, startup};
-use crate::esi::element::Element;
+use crate::esi::element::{Element, one_line};
 use crate::esi::{EsiError, MOST_SYNC_MANAGERS};
 use crate::registers::{
     AL_CONTROL, AL_STATUS_CODE, SYNC_CYCLE, SYNC_MANAGER, SYNC_UNIT, WATCHDOG_DIVIDER,
@@ -162,7 +162,7 @@ impl NetworkDevice {
                 account.add(child, what);
             }
         }
-        let name = info.text_at("Name").to_owned();
+        let name = one_line(info.text_at("Name"));
         let number = |word| info.number_at(word, u32::MAX);
         let registers = registers(slave, account)?;
         let mut device = Self {

@@ -407,6 +407,15 @@ fn a_sync1_before_sync0_is_left_out_and_said() {
 }
 
 #[test]
+fn a_name_in_two_lines_is_one_line_of_the_device_file() {
+    let text = line(&[Kind::Coupler, Kind::Drive]).text();
+    let at = text.rfind("]]></Name>").unwrap();
+    let text = format!("{}\n      left{}", &text[..at], &text[at..]);
+    let (_, files, _) = described(text.as_bytes());
+    assert!(files.devices.contains(" left\"\n"), "{}", files.devices);
+}
+
+#[test]
 fn a_hot_connect_group_is_an_optional_group_with_all_its_devices() {
     let mut file = line(&[Kind::Coupler]);
     file.add(Kind::Drive, Some((0, 'B')));
