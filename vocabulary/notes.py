@@ -24,7 +24,7 @@ LINKED = {
     "Host": "object of strings",
 }
 LISTS = {"Vec", "VecDeque", "BTreeSet"}
-UNDERSTOOD = {"default", "skip_serializing_if", "flatten", "rename", "alias", "rename_all", "tag", "content", "other"}
+UNDERSTOOD = {"default", "skip", "skip_serializing_if", "flatten", "rename", "alias", "rename_all", "tag", "content", "other"}
 
 
 class Unreadable(SystemExit):
@@ -245,6 +245,8 @@ class Table:
 
     def add_fields(self, item, path=""):
         for one in members(item):
+            if "skip" in one.serde:
+                continue
             words, inner, rest = self.sources.resolved(one.kind, item.crate)
             if "flatten" in one.serde:
                 self.add_flattened(inner, path)
