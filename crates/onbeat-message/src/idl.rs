@@ -21,6 +21,8 @@ static OPERATORS: [&[&str]; 6] =
     [&["|"], &["^"], &["&"], &["<", ">"], &["+", "-"], &["*", "/", "%"]];
 const SUMS: usize = 4;
 const MOST_DEPTH: usize = 32;
+/// Names of a struct's members as they are written, and whether their elements are `char`.
+type Noted = Vec<(String, bool)>;
 const NOT_WHOLE: &str = "has a value that is not a whole number";
 
 /// Structs of IDL by the name of their type, `PACKAGE/msg/Name`.
@@ -37,7 +39,7 @@ pub struct IdlTypes {
     /// Names of an enum, or of a typedef of it, as constants of the `.msg` language, by `PACKAGE/Name`.
     enumerators: BTreeMap<String, String>,
     /// What hashes have of the fields of a struct: [`TypeSet::note_idl`].
-    noted: BTreeMap<String, Vec<(String, bool)>>,
+    noted: BTreeMap<String, Noted>,
     /// Constants of `NAME_Constants`, in the `.msg` language, by the type that they belong to.
     constants: BTreeMap<String, String>,
 }
@@ -421,7 +423,7 @@ impl<'t> IdlParser<'t, '_> {
     }
 
     /// The members up to the end of their struct, in the `.msg` language, and what hashes have of them.
-    fn members(&mut self) -> Result<(String, Vec<(String, bool)>), &'static str> {
+    fn members(&mut self) -> Result<(String, Noted), &'static str> {
         let (mut text, mut names, mut noted) = (String::new(), Vec::new(), Vec::new());
         loop {
             let annotations = self.annotations()?;
