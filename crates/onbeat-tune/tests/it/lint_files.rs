@@ -583,6 +583,16 @@ fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// 90 beside a policy without priorities would keep the service from starting.
+#[test]
+fn a_priority_of_0_is_not_corrected() {
+    let text = "[Service]\nCPUSchedulingPolicy=other\nCPUSchedulingPriority=0\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "CPUSchedulingPriority=0"), NoEffect);
+    assert_eq!(report.with_verdict(InvalidValue).count(), 1, "{report}");
+    assert_eq!(report.corrected, text, "{report}");
+}
+
 /// systemd has comments on lines of their own only.
 #[test]
 fn a_comment_behind_a_value_of_a_unit_is_taken_out() {
