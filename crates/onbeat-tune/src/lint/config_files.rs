@@ -526,7 +526,9 @@ fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<us
     };
     let values = set.iter().filter(counts).map(|(name, value, _)| (name, value));
     let last_values: HashMap<_, _> = values.collect();
-    for (name, value, bytes) in set.iter().filter(counts) {
+    // An empty value takes back what came before, and is not one that is lost.
+    let given = set.iter().filter(counts).filter(|(_, value, _)| !value.is_empty());
+    for (name, value, bytes) in given {
         let Some(again) = last_values.get(name).filter(|again| **again != value) else { continue };
         let message = format!("Set again to {again}: the last value counts.");
         let id = settings::remark("unit", name, value).id;

@@ -583,6 +583,14 @@ fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// A drop-in takes a value back before it gives its own.
+#[test]
+fn an_empty_value_of_a_unit_contradicts_nothing() {
+    let text =
+        "[Service]\nCPUSchedulingPolicy=\nCPUSchedulingPolicy=fifo\nCPUSchedulingPriority=80\n";
+    assert_eq!(report(text).problems().count(), 0);
+}
+
 /// 90 beside a policy without priorities would keep the service from starting.
 #[test]
 fn a_priority_of_0_is_not_corrected() {
