@@ -174,7 +174,7 @@ fn a_console_of_arm_shows_which_parameters_are_read() {
     let refused = "nmi_watchdog=off pcie_aspm.policy=off hugepages=512M threadirqs=0 schedstats=off spectre_v2=of nohz=full \
                    kfence.sample_interval=off usbcore.autosuspend=off intel_idle.max_cstate=off iommu=passthrough \
                    processor.max_cstate=C1 numa_balancing=0 systemd.cpu_affinity=0x3 rcupdate.rcu_normal_after_boot=yes";
-    let read = "nmi_watchdog=nopanic,0 hugepages=0:2,1:4 hugepages=512 threadirqs schedstats=disable spectre_v2=off nohz=on \
+    let read = "nmi_watchdog=nopanic,0 hugepages=0:2,1:4 hugepages=12:1 hugepages=512 threadirqs schedstats=disable spectre_v2=off nohz=on \
                 kfence.sample_interval=0 usbcore.autosuspend=-1 intel_idle.max_cstate=1 iommu=pt \
                 processor.max_cstate=1 numa_balancing=disable systemd.cpu_affinity=0,1 clocksource=tsc";
     for (values, expected) in [(refused, InvalidValue), (read, Valid)] {
