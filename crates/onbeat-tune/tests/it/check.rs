@@ -148,6 +148,8 @@ fn misspelt_parameters_are_found() {
         machine.file("/proc/cmdline", &format!("quiet {parameter}\n"));
         assert_eq!(machine.verdict("kern.cmdline_known"), "bad", "{parameter}");
     }
+    machine.file("/proc/cmdline", "quiet netroot=dhcp netboot=nfs noroot\n");
+    assert_eq!(machine.verdict("kern.cmdline_known"), "good");
     machine.file("/proc/cmdline", "quiet isolcpu=2-3 nohz_ful=2-3 my_board=1\n");
     let misspelt = machine.finding("kern.cmdline_known", &setup());
     assert_eq!(misspelt.current, "kernel parameters: isolcpu=2-3, nohz_ful=2-3");
