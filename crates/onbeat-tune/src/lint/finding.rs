@@ -166,12 +166,16 @@ const ENDINGS: [(&str, &str); 8] = [
     ("rules.d", ".rules"),
 ];
 
+/// Endings of templates, which become files under another name.
+const TEMPLATES: [&str; 5] = [".j2", ".in", ".tmpl", ".tpl", ".erb"];
+
 impl LintReport {
     /// Adds what the path of the text's file says of it: under some names nothing reads it.
     pub fn note_file(&mut self, path: &str) {
         let Some((directory, name)) = path.rsplit_once('/') else { return };
         let known = ENDINGS.iter().find(|(known, _)| directory.ends_with(known));
-        let wrong = known.filter(|(_, ending)| !name.ends_with(ending));
+        let is_template = TEMPLATES.iter().any(|ending| name.ends_with(ending));
+        let wrong = known.filter(|(_, ending)| !is_template && !name.ends_with(ending));
         let (verdict, message, instead) = match wrong {
             Some((_, ending)) => (
                 LintVerdict::NoEffect,
@@ -180,7 +184,7 @@ impl LintReport {
             ),
             None if path.ends_with("etc/sysctl.conf") => (
                 LintVerdict::Discouraged,
-                "systemd reads /etc/sysctl.d alone: where that has no link to this file, as in Debian 13 \
+                "systemd reads files in sysctl.d alone: without a link to this one there, as in Debian 13 \
                  and Arch, nothing reads it at the start."
                     .to_owned(),
                 "/etc/sysctl.d/90-robot.conf".to_owned(),

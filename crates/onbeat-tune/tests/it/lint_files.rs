@@ -405,6 +405,7 @@ fn a_file_whose_name_nothing_reads_has_no_effect() {
         ("/etc/systemd/system/robot.service.d/override", 1),
         ("/etc/udev/rules.d/99-robot.conf", 1),
         ("/etc/sysctl.d/99-robot.conf", 0),
+        ("templates/sysctl.d/99-robot.conf.j2", 0),
         ("/etc/sysctl.conf", 0),
         ("/etc/udev/rules.d/99-robot.rules", 0),
         ("/home/robot/swappiness", 0),
