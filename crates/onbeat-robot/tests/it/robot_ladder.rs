@@ -281,8 +281,10 @@ fn a_drive_with_power_and_without_its_mode_does_not_let_its_load_sink() {
 
     assert_eq!(world.status().joints()[1].reason, DownReason::OtherMode);
     assert!(held[..4].windows(2).all(|pair| pair[0].0 == pair[1].0), "{held:?}");
-    let far = held.iter().map(|(target, actual)| (target - actual).abs()).fold(0.0, f64::max);
-    assert!((0.04..0.07).contains(&far), "no jump when it takes its mode: {far} rad");
+    // The last one is of its quick stop, which keeps the target.
+    let before = held[..held.len() - 1].iter();
+    let far = before.map(|(target, actual)| (target - actual).abs()).fold(0.0, f64::max);
+    assert!((0.04..0.051).contains(&far), "no jump when it takes its mode: {far} rad");
     assert!((10..40).contains(&held.len()), "after 0.2 rad: {}", held.len());
 }
 
