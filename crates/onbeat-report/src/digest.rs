@@ -166,6 +166,7 @@ impl Digest {
             .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]))
             .map(|(low, high)| (low - down, high + up))
             .or(ranked.map(|(mine, other)| mine.over(other)))
+            .map(|(low, high)| (touching(low), touching(high)))
             .filter(|_| supported);
 
         let bounds = bounds.filter(|(low, high)| low.is_finite() && high.is_finite());
@@ -245,6 +246,12 @@ pub(super) fn in_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> (u
     };
     let least_ns = bucket.low_ns.saturating_sub(1).max(1);
     (value_ns, (value_ns as f64 / least_ns as f64).ln())
+}
+
+/// A bound between neighbouring buckets, as a logarithm, without the rounding of its parts: a gate
+/// that allows x 1 holds it against 1 itself.
+fn touching(ln: f64) -> f64 {
+    if ln.abs() <= ROUNDING { 0.0 } else { ln }
 }
 
 /// Whether a source counted a series into one histogram.
