@@ -42,7 +42,11 @@ impl Ranked {
             below += bucket.count;
             let end_ns = if max_ns > 0 { bucket.high_ns().min(max_ns) } else { bucket.high_ns() };
             if below as f64 >= first {
-                low.get_or_insert(bucket.low_ns);
+                // Neighbouring buckets touch: each reaches down to the end of the one before.
+                low.get_or_insert(match bucket.width_ns {
+                    0 | 1 => bucket.low_ns,
+                    _ => bucket.low_ns.saturating_sub(1),
+                });
             }
             if below >= rank {
                 value.get_or_insert(end_ns);
@@ -68,6 +72,7 @@ impl Ranked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onbeat_record::Resolution;
 
     #[test]
     fn ranks_around_the_median_are_those_of_the_binomial() {
@@ -77,6 +82,16 @@ mod tests {
         let ns = [median.low, median.ln, median.high].map(|ln| ln.exp().round());
         assert_eq!(ns, [469.0, 500.0, 531.0]);
         assert_eq!(Ranked::new(&Distribution::from_values(1..=100), Share::P99, 0), None);
+    }
+
+    #[test]
+    fn a_step_to_the_next_bucket_may_be_no_step() {
+        let of = |ns: u64| {
+            let counts = Distribution::from_values([ns; 1_000]).at(&Resolution::even(1_000));
+            Ranked::new(&counts, Share::P50, 0).expect("inside")
+        };
+        let (low, high) = of(5_200).over(&of(4_700));
+        assert!(low.abs() < 1e-12 && high > 0.3, "{low} to {high}");
     }
 
     #[test]
