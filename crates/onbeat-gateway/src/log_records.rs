@@ -656,6 +656,10 @@ impl<R: Read + Seek> LogMessages<R> {
         // Behind the whole record, where others follow: what seem to be records within a damaged chunk are damaged too.
         let is_whole = is_open
             || self.begun_end > self.begun && self.is_sound(self.begun_end).unwrap_or(false);
+        // A length beyond the limit that leads to no record is no reason to search through all of it.
+        if !is_whole && self.begun_end.saturating_sub(self.begun) > self.most_memory {
+            return false;
+        }
         let from = match (is_open, is_whole) {
             (true, _) => self.at,
             (false, true) => self.begun_end,
