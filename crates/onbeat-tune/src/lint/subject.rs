@@ -74,12 +74,12 @@ const NOT_JUDGED: [(&[&str], &str, &str); 9] = [
     (
         &["GOVERNOR=", "CPUPOWER_", "CPU_SCALING_GOVERNOR_ON_AC=", "< POWER_MODEL "],
         "a configuration of cpupower, cpufrequtils, TLP or nvpmodel",
-        "onbeat tune check freq.governor reads what is in effect",
+        "What is in effect: onbeat tune check freq.governor",
     ),
     (
         &["RTIRQ_"],
         "a configuration of rtirq",
-        "onbeat tune check irq.thread_prio reads the priorities that are in effect",
+        "The priorities in effect: onbeat tune check irq.thread_prio",
     ),
     (
         &["[wsl2]"],
