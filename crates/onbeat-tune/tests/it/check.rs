@@ -49,6 +49,7 @@ fn a_finding_names_no_file_that_is_not_there_and_each_value_once() {
     assert_eq!((turbo.verdict, turbo.wanted.as_str()), (CheckVerdict::Good, "0"));
 
     // Only one of two is not as wanted.
+    machine.file("/proc/sys/vm/dirty_background_ratio", "10\n");
     machine.file("/proc/sys/vm/dirty_ratio", "5\n");
     assert_eq!(machine.finding("mem.dirty", &setup()).wanted, "1 to 3");
 
