@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ethercrab::subdevice_group::PreOp;
+use ethercrab::subdevice_group::{PreOp, PreOpPdi};
 use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
 
 use super::addresses::{BusAddresses, MOST_DEVICES};
@@ -180,8 +180,8 @@ fn bring_up<W: Wire>(
 ) -> Result<BroughtUp, BusError> {
     // Nothing that was borrowed is used after a panic.
     let brought_up = catch_panic(|| {
-        with_main_device(wire, (on, expected), |pump, group, (main_device, set_time)| {
-            let (group, positions) = group;
+        with_main_device(wire, (on, expected), |pump, group, library| {
+            let ((group, positions), main_device) = (group, library.0);
             let mut devices = found(&group, main_device, &pump.addresses);
             for (device, position) in devices.iter_mut().zip(positions) {
                 device.position = position;
@@ -198,7 +198,7 @@ fn bring_up<W: Wire>(
                 configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
 
-            let group = pump.run(group.into_pre_op_pdi(main_device), set_time)?;
+            let group = map_process_data(pump, group, library)?;
             for (found, device) in devices.iter_mut().zip(group.iter(main_device)) {
                 let io = device.io_raw();
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
@@ -214,7 +214,7 @@ fn bring_up<W: Wire>(
                 })?;
             }
 
-            pump.run(group.into_safe_op(main_device), set_time)?;
+            to_safe_op(pump, group, library)?;
             // Last: a cable that was plugged elsewhere during the bring-up would give each device
             // behind it another's outputs.
             check_positions(pump, &devices, expected)?;
@@ -230,7 +230,10 @@ fn bring_up<W: Wire>(
     brought_up.unwrap_or_else(|words| Err(BusError::Panicked(words)))
 }
 
-type DeviceGroup = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
+/// All devices in a state of the library, some 100 kB. Moved, a group is on the stack several times:
+/// between the library's three steps it is boxed, and each step is a function that is not inlined,
+/// so that their stacks do not add up.
+type DeviceGroup<S = PreOp> = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, S>;
 
 /// The devices that the library configures, and those of optional groups, which it leaves in PREOP:
 /// they are configured when all others are in OP, as if they came then.
@@ -292,7 +295,7 @@ fn with_main_device<W: Wire, T>(
     (on, expected): (&str, Option<&Layout>),
     then: impl FnOnce(
         &mut Pump<'_, '_, W>,
-        (DeviceGroup, Vec<u16>),
+        (Box<DeviceGroup>, Vec<u16>),
         Library<'_, '_>,
     ) -> Result<T, BusError>,
 ) -> Result<T, BusError> {
@@ -323,6 +326,31 @@ fn with_main_device<W: Wire, T>(
     let now_ns = Cell::new(wire.now().as_ns());
     let mut pump = Pump::new(wire, (tx, rx));
     let set_time = |now: u64| now_ns.set(now);
+    let library: Library<'_, '_> = (&main_device, &set_time);
+    let group = match find_devices(&mut pump, &mut search, library, &now_ns) {
+        // The first frame counts the devices.
+        // Only the very first frame: a cable that is cut later has devices, which do not answer.
+        Err(BusError::NoAnswer(_)) if pump.exchange.frames <= u64::from(MOST_TRIES) => {
+            return Err(BusError::NoDevices(on.to_owned()));
+        }
+        other => other?,
+    };
+
+    if group.is_empty() {
+        return Err(BusError::NoDevices(on.to_owned()));
+    }
+
+    then(&mut pump, (group, search.positions), library)
+}
+
+/// Takes all devices to PREOP; returns those that the library configures.
+#[inline(never)]
+fn find_devices<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
+    search: &mut GroupSearch<'_>,
+    (main_device, set_time): Library<'_, '_>,
+    now_ns: &Cell<u64>,
+) -> Result<Box<DeviceGroup>, BusError> {
     let begun = main_device.init::<MOST_DEVICES, Groups>(
         || now_ns.get(),
         Groups::default(),
@@ -336,21 +364,26 @@ fn with_main_device<W: Wire, T>(
             })
         },
     );
-    let groups = match pump.run(begun, set_time) {
-        // The first frame counts the devices.
-        // Only the very first frame: a cable that is cut later has devices, which do not answer.
-        Err(BusError::NoAnswer(_)) if pump.exchange.frames <= u64::from(MOST_TRIES) => {
-            return Err(BusError::NoDevices(on.to_owned()));
-        }
-        other => other?,
-    };
+    Ok(Box::new(pump.run(begun, set_time)?.always_there))
+}
 
-    let Groups { always_there, .. } = groups;
-    if always_there.is_empty() {
-        return Err(BusError::NoDevices(on.to_owned()));
-    }
+/// Writes the sync managers and FMMUs of all devices.
+#[inline(never)]
+fn map_process_data<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
+    group: Box<DeviceGroup>,
+    (main_device, set_time): Library<'_, '_>,
+) -> Result<Box<DeviceGroup<PreOpPdi>>, BusError> {
+    pump.run(group.into_pre_op_pdi(main_device), set_time).map(Box::new)
+}
 
-    then(&mut pump, (always_there, search.positions), (&main_device, &set_time))
+#[inline(never)]
+fn to_safe_op<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
+    group: Box<DeviceGroup<PreOpPdi>>,
+    (main_device, set_time): Library<'_, '_>,
+) -> Result<(), BusError> {
+    pump.run(group.into_safe_op(main_device), set_time).map(drop)
 }
 
 /// Checks that a thread can be started: ethercrab's timers start one, and panic on failure.

@@ -13,6 +13,9 @@ use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Description, Fault, Link};
 
 const DEVICES: usize = 20;
+/// Three quarters of what a thread has by default. How much a bring-up takes depends on how the
+/// compiler divides the program.
+const STACK_BYTES: usize = 1_536 << 10;
 /// A fault that lasts longer than any bring-up.
 const FOR_EVER: &str = "at_ms = 0\nfor_ms = 100000000\n";
 
@@ -55,6 +58,21 @@ fn twice_the_devices_take_far_less_than_twice_the_frames() {
     let twice = frames(10);
     println!("{few} frames for 5 drives, {twice} for 10");
     assert!(twice * 10 < few * 15, "{few} frames for 5 drives, {twice} for 10");
+}
+
+/// Ends the process, with the name of the thread, if it needs more.
+#[test]
+fn a_bring_up_leaves_a_quarter_of_a_thread_s_stack_free() {
+    let in_op = || {
+        let clock = clock();
+        let mut world = World::new(&mixed(""), &clock, OPTIONS);
+        world.until_up(&mut Idle);
+        world.in_op()
+    };
+
+    let builder = std::thread::Builder::new().name("small stack".to_owned());
+    let thread = builder.stack_size(STACK_BYTES).spawn(in_op).unwrap();
+    assert_eq!(thread.join().unwrap(), DEVICES);
 }
 
 #[test]
