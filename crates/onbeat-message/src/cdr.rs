@@ -16,6 +16,9 @@ const HEADER: [u8; 4] = [0, 1, 0, 0];
 
 /// Most messages within each other.
 pub(super) const MOST_DEPTH: usize = 128;
+/// Longest message of a type whose lists and texts are empty, in bytes: four times the longest record
+/// of a channel. Such a message is created with all its fields at 0.
+pub(super) const MOST_LEAST_BYTES: usize = 64 << 20;
 /// Most elements of a list that memory is taken for before they are read.
 const MOST_RESERVED: usize = 1 << 10;
 

@@ -43,6 +43,16 @@ pub enum MessageError {
         /// The limit.
         most: usize,
     },
+    /// Arrays make even the shortest message too long.
+    #[error("{type_name}: a message has at least {bytes} bytes, and at most {most} are read")]
+    Large {
+        /// The type.
+        type_name: String,
+        /// Size of its shortest message.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
     /// Bytes end within a value.
     #[error("{type_name}: {have} bytes end within the field {field}")]
     Short {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Map;
 
-use super::cdr::{CdrDecoder, CdrEncoder, MOST_DEPTH};
+use super::cdr::{CdrDecoder, CdrEncoder, MOST_DEPTH, MOST_LEAST_BYTES};
 use super::definition::{Definition, Definitions, FieldShape, FieldType};
 use super::error::MessageError;
 use super::hash::rihs01;
@@ -101,52 +101,78 @@ impl TypeSet {
     /// Returns a type and all it uses: itself first, then the others by name.
     ///
     /// # Errors
-    /// [`MessageError::Undefined`], [`MessageError::Circular`], [`MessageError::Deep`].
+    /// [`MessageError::Undefined`], [`MessageError::Circular`], [`MessageError::Deep`],
+    /// [`MessageError::Large`].
     pub fn used(&self, name: &str) -> Result<Vec<&Definition>, MessageError> {
         let first = self.get(name, "this program")?;
-        let mut depths = BTreeMap::new();
-        self.collect(first, &mut Vec::new(), &mut depths)?;
-        depths.remove(first.name.as_str());
-        let others = depths.keys().filter_map(|name| self.definition(name));
+        let mut extents = BTreeMap::new();
+        self.collect(first, &mut Vec::new(), &mut extents)?;
+        extents.remove(first.name.as_str());
+        let others = extents.keys().filter_map(|name| self.definition(name));
         Ok(std::iter::once(first).chain(others).collect())
     }
 
-    /// Collects a type and all it uses with their depths: 1 for one without messages in it. All that
-    /// walks through types and their values goes as deep.
+    /// Collects a type and all it uses with their extents. All that walks through types and their
+    /// values goes as deep.
     fn collect<'s>(
         &'s self,
         of: &'s Definition,
         above: &mut Vec<(&'s str, bool)>,
-        depths: &mut BTreeMap<&'s str, usize>,
-    ) -> Result<usize, MessageError> {
+        extents: &mut BTreeMap<&'s str, Extent>,
+    ) -> Result<Extent, MessageError> {
         let too_deep = || MessageError::Deep { type_name: of.name.clone(), most: MOST_DEPTH };
         if above.len() >= MOST_DEPTH {
             return Err(too_deep());
         }
-        let mut depth = 1;
+        let mut all = Extent { depth: 1, least_bytes: 0 };
         for field in &of.fields {
-            let FieldType::Message(name) = &field.element else { continue };
-            let inner = self.get(name, &of.name)?;
-            // What was looked at once has no circle, and is not looked at again: types may share others many times over.
-            if let Some(below) = depths.get(inner.name.as_str()).copied() {
-                depth = depth.max(1 + below);
-                continue;
-            }
-            let is_list = matches!(field.shape, FieldShape::Sequence | FieldShape::Bounded(_));
-            above.push((&of.name, is_list));
-            match above.iter().position(|(other, _)| *other == inner.name) {
-                None => depth = depth.max(1 + self.collect(inner, above, depths)?),
-                // A list may be empty: LCM has such types, and ROS 2 has none.
-                Some(place) if above[place..].iter().any(|(_, is_list)| *is_list) => {}
-                Some(_) => return Err(MessageError::Circular { name: inner.name.clone() }),
-            }
-            above.pop();
+            let element = match &field.element {
+                FieldType::Primitive(primitive) => {
+                    Extent { depth: 0, least_bytes: primitive.bytes() }
+                }
+                FieldType::Text(_) | FieldType::WideText(_) => Extent { depth: 0, least_bytes: 4 },
+                FieldType::Message(name) => {
+                    let inner = self.get(name, &of.name)?;
+                    above.push((
+                        &of.name,
+                        !matches!(field.shape, FieldShape::Single | FieldShape::Array(_)),
+                    ));
+                    let extent = self.extent_within(inner, above, extents)?;
+                    above.pop();
+                    extent
+                }
+            };
+            all.add(element, field.shape);
         }
-        if depth > MOST_DEPTH {
+        if all.depth > MOST_DEPTH {
             return Err(too_deep());
         }
-        depths.insert(&of.name, depth);
-        Ok(depth)
+        if all.least_bytes > MOST_LEAST_BYTES {
+            let (type_name, most) = (of.name.clone(), MOST_LEAST_BYTES);
+            return Err(MessageError::Large { type_name, bytes: all.least_bytes, most });
+        }
+        extents.insert(&of.name, all);
+        Ok(all)
+    }
+
+    fn extent_within<'s>(
+        &'s self,
+        inner: &'s Definition,
+        above: &mut Vec<(&'s str, bool)>,
+        extents: &mut BTreeMap<&'s str, Extent>,
+    ) -> Result<Extent, MessageError> {
+        // What was looked at once has no circle, and is not looked at again: types may share others many times over.
+        if let Some(known) = extents.get(inner.name.as_str()) {
+            return Ok(*known);
+        }
+        match above.iter().position(|(other, _)| *other == inner.name) {
+            None => self.collect(inner, above, extents),
+            // A list may be empty: LCM has such types, and ROS 2 has none.
+            Some(place) if above[place..].iter().any(|(_, is_list)| *is_list) => {
+                Ok(Extent::default())
+            }
+            Some(_) => Err(MessageError::Circular { name: inner.name.clone() }),
+        }
     }
 
     /// Returns the text of a schema, as [`TypeSet::from_text`] reads it.
@@ -267,6 +293,27 @@ fn differs(of: &Definition, place: usize, theirs: &str, ours: &str) -> MessageEr
     }
 }
 
+/// How far the messages of a type reach.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    /// 1 for a type without messages in it.
+    depth: usize,
+    /// Size with all lists and texts empty, without padding, in bytes.
+    least_bytes: usize,
+}
+
+impl Extent {
+    fn add(&mut self, element: Self, shape: FieldShape) {
+        self.depth = self.depth.max(1 + element.depth);
+        let bytes = match shape {
+            FieldShape::Single => element.least_bytes,
+            FieldShape::Array(count) => element.least_bytes.saturating_mul(count),
+            FieldShape::Bounded(_) | FieldShape::Sequence => 4,
+        };
+        self.least_bytes = self.least_bytes.saturating_add(bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,6 +335,20 @@ mod tests {
         assert_eq!(why("B b\n"), "the type demo/msg/B is not defined; demo/msg/A uses it");
         assert_eq!(why("B b\n===\nMSG: demo/B\nA a\n"), "the type demo/msg/A contains itself");
         assert_eq!(why("A[2] a\n"), "the type demo/msg/A contains itself");
+    }
+
+    /// Such a message with all fields at 0 would take the memory of the machine.
+    #[test]
+    fn a_type_whose_shortest_message_is_longer_than_any_record_is_refused() {
+        let why = |text: &str| TypeSet::from_text("demo/A", text).unwrap_err().to_string();
+        let inner = "====\nMSG: demo/B\nfloat64[1048576] x\n";
+        assert_eq!(
+            why("float64[100000000000] x\n"),
+            "demo/msg/A: a message has at least 800000000000 bytes, and at most 67108864 are read"
+        );
+        assert!(why(&format!("B[9] b\n{inner}")).contains("75497472 bytes"));
+        assert!(why(&format!("B[18446744073709551615] b\n{inner}")).starts_with("demo/msg/A: "));
+        TypeSet::from_text("demo/A", &format!("B[7] b\nB[] more\n{inner}")).unwrap();
     }
 
     #[test]

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn types_that_share_others_are_ordered_once() {
-        let one = |number: usize| format!("T{0} a\nT{0} b\n===\nMSG: demo/T{0}\n", number + 1);
+        let one = |number: usize| format!("T{0}[] a\nT{0}[] b\n===\nMSG: demo/T{0}\n", number + 1);
         let text = (0..40).map(one).collect::<String>() + "int8 n\n";
         let types = TypeSet::from_text("demo/T0", &text).unwrap();
         assert_eq!(in_order(&types, "demo/T0").unwrap().len(), 41);
