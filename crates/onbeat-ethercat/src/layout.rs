@@ -202,7 +202,7 @@ impl Layout {
         let name = &alike.next()?.name;
         let more = and_more(alike.count());
         Some(format!(
-            "\"{name}\"{more} are alike and have no alias, device ID or serial number in the file: if their cables are swapped, so are \
+            "\"{name}\"{more} are of one type, without alias, device ID or serial number in the file: if their cables are swapped, so are \
              their set-points; give each its own (onbeat bus alias)"
         ))
     }

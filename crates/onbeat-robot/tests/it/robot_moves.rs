@@ -288,8 +288,7 @@ fn errors_in_a_csv_file_have_line_and_column() {
 
 #[test]
 fn a_csv_file_of_a_spreadsheet_is_read() {
-    let layout = onbeat_ethercat::layout::Layout::from_toml(TWO).unwrap();
-    let robot = Robot::from_toml(TWO, &layout, PERIOD_NS).unwrap();
+    let robot = robot_of(TWO);
     for text in [
         "\u{feff}\"time\",\"left knee\"\r\n0,0\r\n1,0.5\r\n",
         "time;left knee\r\n0;0\r\n0,5;0,25\r\n",
@@ -336,8 +335,7 @@ fn later_tables_override_earlier_ones_and_negative_gears_reverse_the_travel() {
     let text = format!(
         "{TWO}\n[[joints]]\nmatch = \"left*\"\nvelocity_rad_s = 1.0\ngear = -50.0\nzero_rad = 0.1\n"
     );
-    let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
-    let robot = Robot::from_toml(&text, &layout, PERIOD_NS).unwrap();
+    let robot = robot_of(&text);
     assert_eq!((robot.joints[0].limits.velocity, robot.joints[1].limits.velocity), (1.0, 4.0));
     assert_eq!((robot.joints[0].limits.high, robot.joints[0].limits.acceleration), (2.0, 50.0));
 }
@@ -424,12 +422,17 @@ fn limits_that_no_table_has_are_those_of_the_urdf_file() {
     assert_eq!(robot.joints[0].limits.high, 2.0, "the table's");
 }
 
+fn robot_of(text: &str) -> Robot {
+    let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();
+    Robot::from_toml(text, &layout, PERIOD_NS).unwrap()
+}
+
 #[test]
 fn alike_drives_that_nothing_tells_apart_are_a_warning_for_real_ones() {
     let warning =
         |text: &str| onbeat_ethercat::layout::Layout::from_toml(text).unwrap().alike_drives();
     let said = warning(TWO).unwrap();
-    assert!(said.starts_with("\"left knee\" and 1 more are alike and have no alias"), "{said}");
+    assert!(said.starts_with("\"left knee\" and 1 more are of one type, without alias"), "{said}");
     for number in ["alias", "serial", "device_id"] {
         let text = TWO.replace("\"right knee\"]\n", &format!("\"right knee\"]\n{number} = 5\n"));
         assert_eq!(warning(&text), None, "{number}");
@@ -438,10 +441,7 @@ fn alike_drives_that_nothing_tells_apart_are_a_warning_for_real_ones() {
 
 #[test]
 fn default_limits_are_a_warning_for_real_joints() {
-    let warning = |text: &str| {
-        let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();
-        Robot::from_toml(text, &layout, PERIOD_NS).unwrap().default_limits()
-    };
+    let warning = |text: &str| robot_of(text).default_limits();
     assert_eq!(warning(TWO), None);
     for key in [
         "low_rad = -1.5\nhigh_rad = 2.0\n",
@@ -457,10 +457,7 @@ fn default_limits_are_a_warning_for_real_joints() {
 
 #[test]
 fn a_travel_of_many_turns_is_a_warning() {
-    let warning = |text: &str| {
-        let layout = onbeat_ethercat::layout::Layout::from_toml(text).unwrap();
-        Robot::from_toml(text, &layout, PERIOD_NS).unwrap().far_travel()
-    };
+    let warning = |text: &str| robot_of(text).far_travel();
     assert_eq!(warning(TWO), None);
     let said = warning(&TWO.replace("low_rad = -1.5", "low_rad = -85")).unwrap();
     let expected = "\"left knee\" and 1 more: the travel is -85.00 to 2.00 rad, 14 turns; if these are degrees, write -1.484 to 0.035";
