@@ -130,6 +130,14 @@ impl Resolution {
         }
     }
 
+    /// The largest value that a maximum of the source stands for: the end of its cell, where it was
+    /// rounded down to the beginning.
+    #[must_use]
+    pub fn most_ns(&self, max_ns: u64) -> u64 {
+        let cell = self.cell(max_ns);
+        if cell.low_ns == max_ns { cell.high_ns() } else { max_ns }
+    }
+
     fn end_ns(&self) -> u64 {
         self.beyond.map_or(u64::MAX, |beyond| beyond.to_ns.max(beyond.from_ns))
     }
@@ -150,6 +158,7 @@ mod tests {
         let whole = Resolution::even(1_000);
         assert_eq!(whole.cell(22_999), Bucket { low_ns: 22_000, width_ns: 1_000, count: 0 });
         assert_eq!(whole.representative_ns(22_000), 22_500);
+        assert_eq!([22_000, 22_400].map(|max_ns| whole.most_ns(max_ns)), [22_999, 22_400]);
     }
 
     #[test]

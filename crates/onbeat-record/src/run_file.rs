@@ -299,6 +299,15 @@ impl RunFile {
             .fold(Moments::default(), |all, interval| all.merged(interval.moments(series)))
     }
 
+    /// The largest value that a series can have had: its maximum, of another tool's run the end of
+    /// its cell where that tool rounded it down. 0 where no maximum is stated, or it is 0.
+    #[must_use]
+    pub fn most_ns(&self, series: Series) -> u64 {
+        let max_ns = self.moments(series).max_ns;
+        let resolution = self.import.as_ref().and_then(|import| import.resolution.get(&series));
+        resolution.filter(|_| max_ns > 0).map_or(max_ns, |of| of.most_ns(max_ns))
+    }
+
     /// Wake-up latency is what is left of release latency without the skipped releases. Files of
     /// imported runs know no releases, and record wake-up latency itself.
     fn derive_latencies(&mut self) {

@@ -43,14 +43,14 @@ impl Stretches {
             parts = entries.map(|entry| entry.counts.clone()).collect();
         }
 
-        Self::of_enough(&parts, LEAST_STRETCHES, file.moments(series).max_ns)
+        Self::of_enough(&parts, LEAST_STRETCHES, file.most_ns(series))
     }
 
     /// Each file a stretch. `None` with fewer than [`LEAST_RUNS`] that have the series.
     pub(super) fn from_runs(files: &[&RunFile], series: Series) -> Option<Self> {
         let of_files = files.iter().map(|file| file.distribution(series));
         let parts: Vec<Distribution> = of_files.filter(|part| part.count() > 0).collect();
-        let max_ns = files.iter().map(|file| file.moments(series).max_ns).max().unwrap_or(0);
+        let max_ns = files.iter().map(|file| file.most_ns(series)).max().unwrap_or(0);
         // Where one of them states no maximum, the largest of the others is not that of all.
         let is_exact = files.iter().all(|file| {
             file.moments(series).n > 0 || file.entries.iter().all(|entry| entry.series != series)

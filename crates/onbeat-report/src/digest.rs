@@ -157,8 +157,10 @@ impl Digest {
         let other = other?;
         let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
         let wanders = drawn.is_some_and(|(mine, other)| mine.wanders || other.wanders);
-        let (mine_ns, down) = in_bucket(cells.0, series, mine.value_ns);
-        let (other_ns, up) = in_bucket(cells.1, series, other.value_ns);
+        let (mine_ns, of_mine) = in_bucket(cells.0, series, mine.value_ns);
+        let (other_ns, of_other) = in_bucket(cells.1, series, other.value_ns);
+        // Draws are ends of buckets.
+        let [down, up] = [of_mine, of_other].map(|[down, up]| down + up);
         let ratio = mine_ns as f64 / other_ns as f64;
         let supported = mine.supported && other.supported;
         let ranked = self.ranked_of(cells.0, on).zip(base.ranked_of(cells.1, on));
@@ -231,21 +233,20 @@ fn probe_of(files: &[RunFile]) -> String {
     of_run.map_or_else(String::new, |file| file.header.probe.clone())
 }
 
-/// A percentile as it is compared, in nanoseconds, and by how much it may be smaller, as a
-/// logarithm. Those of other tools are given as the upper end of their bucket: of two runs with
+/// A percentile as it is compared, in nanoseconds, and by how much it may be smaller and larger, as
+/// logarithms. Those of other tools are given as the upper end of their bucket: of two runs with
 /// buckets of 1 us, 1.9 us and 2.1 us are given as 2 us and 3 us. Neighbouring buckets touch: each
-/// reaches down to the end of the one before.
-pub(super) fn in_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> (u64, f64) {
+/// reaches down to the end of the one before. In the bucket of a maximum that the source rounded
+/// down, a percentile is given as that maximum, and may be larger.
+pub(super) fn in_bucket(cell: &CellSummary, series: Series, value_ns: u64) -> (u64, [f64; 2]) {
     let resolution = cell.import.as_ref().and_then(|import| import.resolution.get(&series));
-    let Some(resolution) = resolution else { return (value_ns.max(1), 0.0) };
-    let bucket = resolution.cell(value_ns);
+    let Some(resolution) = resolution else { return (value_ns.max(1), [0.0; 2]) };
+    let end_ns = resolution.most_ns(value_ns).max(1);
     // Where the maximum is 0, stretches and ranks have the end of the first bucket.
-    let value_ns = match value_ns {
-        0 => bucket.high_ns().max(1),
-        ns => ns,
-    };
-    let least_ns = bucket.low_ns.saturating_sub(1).max(1);
-    (value_ns, (value_ns as f64 / least_ns as f64).ln())
+    let value_ns = if value_ns == 0 { end_ns } else { value_ns };
+    let least_ns = resolution.cell(value_ns).low_ns.saturating_sub(1).max(1);
+    let over = |above_ns: u64, below_ns: u64| (above_ns as f64 / below_ns as f64).ln();
+    (value_ns, [over(value_ns, least_ns), over(end_ns, value_ns)])
 }
 
 /// A bound between neighbouring buckets, as a logarithm, without the rounding of its parts: a gate
@@ -267,8 +268,8 @@ fn ranks(file: &RunFile, series: Series, shares: &[Share]) -> BTreeMap<Share, Ra
         return BTreeMap::new();
     }
 
-    let max_ns = file.moments(series).max_ns;
-    let of_share = |share: &Share| Some((*share, Ranked::new(&counts, *share, max_ns)?));
+    let most_ns = file.most_ns(series);
+    let of_share = |share: &Share| Some((*share, Ranked::new(&counts, *share, most_ns)?));
     shares.iter().filter_map(of_share).collect()
 }
 

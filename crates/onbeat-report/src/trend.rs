@@ -196,9 +196,9 @@ fn value_ns(run: &TrendRun, share: Share) -> u64 {
     run.percentiles.iter().find(|one| share.is(one.p)).map_or(0, |one| one.value_ns)
 }
 
-/// The changes among the runs that can be searched. `known` are the facts of each run, and the
-/// width of the bucket that its percentile is the upper end of, as a logarithm.
-fn changes(runs: &[TrendRun], known: &[(Facts, f64)], share: Share) -> Vec<Change> {
+/// The changes among the runs that can be searched. `known` are the facts of each run, and by how
+/// much its percentile may be smaller and larger within its bucket ([`in_bucket`]).
+fn changes(runs: &[TrendRun], known: &[(Facts, [f64; 2])], share: Share) -> Vec<Change> {
     let places: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].is_searched).collect();
     let levels: Vec<f64> =
         places.iter().map(|at| (value_ns(&runs[*at], share) as f64).ln()).collect();
@@ -213,8 +213,11 @@ fn changes(runs: &[TrendRun], known: &[(Facts, f64)], share: Share) -> Vec<Chang
         let to = cuts.get(number + 1).copied().unwrap_or(levels.len());
         let (before, after) = (&levels[from..*cut], &levels[*cut..to]);
         let Some((middle, low, high)) = shift(before, after) else { continue };
-        let widest = |of: &[usize]| of.iter().map(|at| known[*at].1).fold(0.0, f64::max);
-        let (low, high) = (low - widest(&places[*cut..to]), high + widest(&places[from..*cut]));
+        let widest =
+            |of: &[usize], way: usize| of.iter().map(|at| known[*at].1[way]).fold(0.0, f64::max);
+        let (earlier, later) = (&places[from..*cut], &places[*cut..to]);
+        let low = low - widest(later, 0) - widest(earlier, 1);
+        let high = high + widest(earlier, 0) + widest(later, 1);
         // Otherwise both are one stretch for the change that follows.
         if low <= ROUNDING && high >= -ROUNDING {
             continue;
@@ -481,11 +484,12 @@ mod tests {
             is_searched: true,
         };
         let runs: Vec<TrendRun> = (0..16).map(run).collect();
-        let found = |within: f64| {
+        let found = |within: [f64; 2]| {
             let known = vec![(Facts::new(), within); runs.len()];
             changes(&runs, &known, Share::P50).len()
         };
-        assert_eq!((found(0.0), found((2_999.0_f64 / 1_999.0).ln())), (1, 0));
+        let width = (2_999.0_f64 / 1_999.0).ln();
+        assert_eq!([[0.0, 0.0], [width, 0.0], [0.0, width]].map(found), [1, 0, 0]);
     }
 
     #[test]

@@ -555,6 +555,23 @@ fn plain_histograms_before_and_after_differ_by_ranks_and_the_assumption_is_named
     assert!(few.ends_with("fewer than 10 samples beyond each percentile"), "{few}");
 }
 
+#[test]
+fn a_percentile_in_the_bucket_of_a_maximum_that_was_rounded_down_may_be_larger() {
+    let two_buckets = |us: u64| {
+        let text = format!(
+            "# Histogram\n{us:06} 030000\n{:06} 030000\n# Total: 000060000\n\
+             # Min Latencies: {us:05}\n# Avg Latencies: {us:05}\n# Max Latencies: {:05}\n\
+             # Histogram Overflows: 00000\n",
+            us + 1,
+            us + 1
+        );
+        run_of(&streams_of(text.as_bytes(), &SourceOptions::default()).unwrap()[0])
+    };
+    let same = said(&two_buckets(1), &two_buckets(2));
+    assert!(same.starts_with("No visible difference"), "2.99 and 3.01 us: {same}");
+    assert!(same.contains("p99 x 1.50 (1.00 to 2.00)"), "{same}");
+}
+
 /// Each file a run of its own, all of them one side.
 fn side(name: &str, place: u64, files: Vec<RunFile>) -> Digest {
     let runs =
