@@ -119,7 +119,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let streams = if !text.samples.is_empty() {
         // The first pass has learnt which threads there are and how they count; samples are read in
         // a second one, so that memory holds values and not lines.
-        text.samples(file, step_ns)?
+        text.samples(file, step_ns, asked.period_ns)?
     } else if let Some((_, _, first)) = text.rows.first() {
         let threads = text.threads_of(first.len());
         let streams = (0..threads).zip(0..).map(|(place, thread)| {
@@ -382,13 +382,15 @@ impl CyclictestText {
         &self,
         file: &mut (impl BufRead + Seek),
         step_ns: u64,
+        period_ns: Option<u64>,
     ) -> Result<Vec<(u32, Stream)>, Error> {
+        let interval_ns = |thread: u32| period_ns.or_else(|| self.interval_ns(thread));
         let counter = |(thread, of): (&u32, &VerboseThread)| {
             let resolution = Resolution::even(step_ns);
             let mut extent = Extent { samples: of.samples, ..Extent::default() };
-            if let Some(interval_us) = self.interval_us(*thread) {
-                extent.first_s = Some(time_s(of.first, interval_us));
-                extent.last_s = time_s(of.next.unwrap_or(0), interval_us);
+            if let Some(interval_ns) = interval_ns(*thread) {
+                extent.first_s = Some(time_s(of.first, interval_ns));
+                extent.last_s = time_s(of.next.unwrap_or(0), interval_ns);
             }
             (*thread, SampleCounter::new(Series::WakeupLatency, resolution, extent, None))
         };
@@ -399,7 +401,7 @@ impl CyclictestText {
                 // A last line without its end may have lost digits: 1234 of 12345 is a valid
                 // number. cyclictest pads to eight places, and a padded number is whole.
                 .filter(|sample| line.has_end || sample.width >= SAMPLE_WIDTH)?;
-            let t_s = self.interval_us(thread).map(|interval_us| time_s(cycle, interval_us));
+            let t_s = interval_ns(thread).map(|interval_ns| time_s(cycle, interval_ns));
             Some((thread, Sample { ns: latency.saturating_mul(unit_ns), t_s }))
         })?;
 
@@ -408,7 +410,7 @@ impl CyclictestText {
             stream.label = label(thread, several);
             stream.lacks(NO_SKIPPED);
             let of = self.samples.get(&thread);
-            if self.interval_us(thread).is_some() {
+            if interval_ns(thread).is_some() {
                 stream.lacks("times of the samples: cycle numbers times the interval are used");
             }
             if let Some(of) = of.filter(|of| of.absent > 0) {
@@ -427,15 +429,15 @@ impl CyclictestText {
         Ok(streams.into_iter().map(described).collect())
     }
 
-    /// Microseconds between a thread's cycles, where a status line states it.
-    fn interval_us(&self, thread: u32) -> Option<u64> {
-        self.status.get(&thread)?.interval_us.filter(|us| *us > 0)
+    /// Time between a thread's cycles, where a status line states it.
+    fn interval_ns(&self, thread: u32) -> Option<u64> {
+        self.status.get(&thread)?.interval_us.filter(|us| *us > 0)?.checked_mul(1_000)
     }
 
     /// What the text says of how a thread ran, and what of it is not imported.
     fn describe(&self, stream: &mut Stream, thread: u32, is_unit_known: bool) {
         let status = self.status.get(&thread);
-        stream.period_ns = self.interval_us(thread).and_then(|us| us.checked_mul(1_000));
+        stream.period_ns = self.interval_ns(thread);
         let options = self.options();
         let priority = status.and_then(|status| status.priority).or_else(|| {
             (!self.command.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0))
@@ -476,8 +478,8 @@ pub(super) fn label(thread: u32, several: bool) -> String {
 }
 
 /// Instant of a cycle's release, in seconds from the first one.
-fn time_s(cycle: u64, interval_us: u64) -> f64 {
-    cycle as f64 * interval_us as f64 / 1e6
+fn time_s(cycle: u64, interval_ns: u64) -> f64 {
+    cycle as f64 * interval_ns as f64 / 1e9
 }
 
 /// Whether a line is a row of a histogram as cyclictest pads it: `000012 000345`. Scripts that draw

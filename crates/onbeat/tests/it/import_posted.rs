@@ -149,7 +149,13 @@ fn verbose_cyclictest_may_count_smis_and_print_the_largest_of_several_cycles() {
     let text = "000000 000000\n000001 000010\n# SMIs: 00002\n";
     assert!(says(&streams(text)[0], "cyclictest states 2 SMIs"));
 
-    let of = streams("       0:       7:      17\n       0:      12:      74\n");
+    let text = "       0:       7:      17\n       0:      12:      74\n";
+    let asked = SourceOptions { period_ns: Some(1_000_000), ..SourceOptions::default() };
+    let timed = &read(text.as_bytes(), &asked).unwrap()[0];
+    let missing = timed.missing.join(";");
+    assert!(missing.contains("cycle numbers times the interval are used"), "{missing}");
+    assert!(!missing.contains("--period gives their distance"), "{missing}");
+    let of = streams(text);
     assert!(says(&of[0], "4 cycles between the first and the last one are not in the text: "));
     assert!(says(&of[0], "prints the largest of several"), "{:?}", of[0].remarks);
 }
