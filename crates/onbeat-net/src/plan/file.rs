@@ -14,6 +14,8 @@ const MOST_NODES: usize = 4096;
 const MOST_PACKETS: u64 = 20_000_000;
 /// Longest simulated time, in seconds: its picoseconds fit 64 bits many times over.
 const MOST_SECONDS: u64 = 1_000_000;
+/// Largest frame of background traffic, in bytes: jumbo frames, as cameras send them.
+const MOST_FRAME: f64 = 9_216.0;
 const SLOWEST_BPS: u64 = 1_000_000;
 const FASTEST_BPS: u64 = 400_000_000_000;
 
@@ -326,7 +328,7 @@ impl Network {
         within("rate_hz", traffic.rate_hz, 0.001, 1e6)?;
         within("cycles", traffic.cycles as f64, 1.0, 1e7)?;
         for background in &self.background {
-            within("frame", background.frame as f64, 64.0, 1522.0)?;
+            within("frame", background.frame as f64, 64.0, MOST_FRAME)?;
             within("every_us", background.every_us, 0.1, 1e9)?;
             within("offset_us", background.offset_us, 0.0, 1e9)?;
         }

@@ -57,6 +57,13 @@ impl Network {
         self.background.len()
     }
 
+    /// Returns the least time between two answers that the controller's program takes, in
+    /// microseconds.
+    #[must_use]
+    pub fn per_answer_us(&self) -> f64 {
+        self.controller.per_answer_us
+    }
+
     /// Returns the payload of a command, in bytes.
     #[must_use]
     pub fn payload(&self) -> u64 {

@@ -4,7 +4,7 @@ use onbeat_net::plan::{
     DevicePrediction, LinkPrediction, NetPrediction, Network, picture, simulate,
 };
 use onbeat_report::table::{Column, Row, Table};
-use onbeat_report::units::{count, counted, fixed};
+use onbeat_report::units::{count, counted, fixed, three_digits};
 
 use super::options::PlanOptions;
 use crate::cmd::{ExitVerdict, Failure};
@@ -24,7 +24,7 @@ pub(super) fn run(options: &PlanOptions) -> Result<ExitVerdict, Failure> {
     let drawn = picture(&network, &prediction)?;
     say(Tone::Plain, &if unicode() { drawn } else { in_ascii(&drawn) });
     say(Tone::Plain, table(&prediction).to_text(columns()).trim_end());
-    say(Tone::Plain, &format!("\n{}", wrapped(&sentences(&prediction), columns())));
+    say(Tone::Plain, &format!("\n{}", wrapped(&sentences(&network, &prediction), columns())));
     Ok(ExitVerdict::Pass)
 }
 
@@ -71,7 +71,7 @@ fn table(prediction: &NetPrediction) -> Table {
     }
 }
 
-fn sentences(prediction: &NetPrediction) -> String {
+fn sentences(network: &Network, prediction: &NetPrediction) -> String {
     let NetPrediction { command_bytes, answer_bytes, period_us, in_time, .. } = prediction;
     let first_us = prediction.first_answer.min_us;
     let last_us = prediction.last_answer.max_us;
@@ -101,7 +101,24 @@ fn sentences(prediction: &NetPrediction) -> String {
         format!(" The busiest link, {from} to {to}, {busy} {busy_percent:.1} % of the time.")
     });
 
-    format!("{size} {column}{in_time}{busiest}")
+    let per_answer_us = network.per_answer_us();
+    let taking = if per_answer_us * devices as f64 > *period_us {
+        let each = three_digits(per_answer_us);
+        format!(" The controller cannot take {devices} answers of {each} us each in a period.")
+    } else {
+        String::new()
+    };
+    let phases = if network.background_streams() > 0 {
+        let cycles = counted(prediction.cycles, "simulated cycle");
+        format!(
+            " These are the times of {cycles}, not bounds: background traffic at other instants \
+             (offset_us, seed) may delay answers more."
+        )
+    } else {
+        String::new()
+    };
+
+    format!("{size} {column}{in_time}{busiest}{taking}{phases}")
 }
 
 #[cfg(test)]
@@ -113,11 +130,27 @@ mod tests {
         let plan = "[traffic]\npayload = 1000\ncycles = 20\n\
             [[switches]]\nname = \"s\"\nlink = \"10M\"\nbuffer_kb = 3\n\
             [[devices]]\nname = \"b\"\ncount = 10\nto = \"s\"\nlink = \"1G\"\n";
-        let prediction = simulate(&Network::parse(plan).unwrap()).unwrap();
+        let network = Network::parse(plan).unwrap();
+        let prediction = simulate(&network).unwrap();
         assert!(prediction.devices.iter().any(|device| device.answered == 0));
         let text = table(&prediction).to_text(100);
         assert!(text.contains("1,703.3") && !text.contains(" 0.0 "), "{text}");
-        let said = sentences(&prediction);
+        let said = sentences(&network, &prediction);
         assert!(said.contains("s to controller, cannot carry this traffic"), "{said}");
+        assert!(!said.contains("cannot take") && !said.contains("not bounds"), "{said}");
+    }
+
+    #[test]
+    fn a_program_that_is_too_slow_is_named_and_times_beside_a_camera_are_no_bounds() {
+        let plan = "[controller]\nper_answer_us = 300\n\
+            [[switches]]\nname = \"s\"\nlink = \"1G\"\n\
+            [[devices]]\nname = \"b\"\ncount = 8\nto = \"s\"\nlink = \"100M\"\n\
+            [[hosts]]\nname = \"camera\"\nto = \"s\"\nlink = \"1G\"\n\
+            [[background]]\nfrom = \"camera\"\nto = \"controller\"\n\
+            frame = 9018\nevery_us = 1000\n";
+        let network = Network::parse(plan).unwrap();
+        let said = sentences(&network, &simulate(&network).unwrap());
+        assert!(said.contains("cannot take 8 answers of 300 us each in a period."), "{said}");
+        assert!(said.contains("times of 100 simulated cycles, not bounds"), "{said}");
     }
 }
