@@ -103,19 +103,15 @@ impl Evidence {
 
     /// The counts of a source with coarse buckets.
     fn of_import(run: &RunFile, limit: Limit) -> Self {
-        let parts: Vec<&Distribution> = run
-            .entries
-            .iter()
-            .filter(|entry| entry.series == limit.on)
-            .map(|entry| &entry.counts)
-            .collect();
+        let parts: Vec<_> = run.entries.iter().filter(|entry| entry.series == limit.on).collect();
         let over = |cells: &Distribution| {
             let wholly = cells.buckets().iter().filter(|bucket| bucket.low_ns > limit.limit_ns);
             wholly.map(|bucket| bucket.count).sum::<u64>()
         };
         let mut stretches: Vec<(u64, u64)> =
-            parts.iter().map(|cells| (cells.count(), over(cells))).collect();
-        let mut unsure: u64 = parts.iter().map(|cells| cells.count_astride(limit.limit_ns)).sum();
+            parts.iter().map(|part| (part.counts.count(), over(&part.counts))).collect();
+        let astride = parts.iter().map(|part| part.counts.count_astride(limit.limit_ns));
+        let mut unsure: u64 = astride.sum();
         let import = run.import.as_ref();
         if unsure > 0 && import.is_some_and(|import| states_larger(import, limit)) {
             // Which of the intervals the largest sample was in is not known.
@@ -126,9 +122,10 @@ impl Evidence {
         }
         let period_ns = import.and_then(|import| import.period_ns).unwrap_or(0);
 
-        // A source that counted into one histogram does not tell when.
-        let joined =
-            if stretches.len() < LEAST_INTERVALS { Joined::Never } else { Joined::ByInterval };
+        // A source that counted into one histogram does not tell when; one with intervals does,
+        // however few: a longer run must not lose the PASS of its beginning.
+        let intervals = parts.iter().filter(|part| part.length > 0.0).count();
+        let joined = if intervals < 2 { Joined::Never } else { Joined::ByInterval };
         let outages = match joined {
             Joined::Never => singly(&stretches),
             _ => of_stretches(&stretches),
@@ -210,9 +207,6 @@ impl Below {
         })
     }
 }
-
-/// From fewer intervals than this nothing is known of when late releases came.
-const LEAST_INTERVALS: usize = 10;
 
 /// The notes of each interval on outages of this limit: of the narrowest gap that is wide enough.
 /// `None` when an interval has none.

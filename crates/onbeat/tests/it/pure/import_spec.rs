@@ -424,9 +424,13 @@ fn samples_without_times_get_them_from_the_period() {
 
     let run = run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0]);
     assert_eq!(run.entries.len(), 3);
+    let limit = LimitNote { limit_ns: 100_000, at: 99.0, on: Series::WakeupLatency };
+    let verdict = judge(&run, limit);
+    assert_eq!(verdict.outcome, Outcome::Inconclusive, "an outage may last: {}", verdict.sentence);
     let without = SourceOptions { period_ns: None, ..asked };
     let run = run_of(&streams_of(text.as_bytes(), &without).unwrap()[0]);
     assert_eq!((run.entries.len(), run.entries[0].length), (1, 0.0));
+    assert_eq!(judge(&run, limit).outcome, Outcome::Pass, "taken singly");
 }
 
 #[test]
