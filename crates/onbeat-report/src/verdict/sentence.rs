@@ -174,23 +174,12 @@ impl Judged<'_> {
             return String::new();
         }
 
-        let how = match self.evidence.joined {
-            Joined::Recorded => {
-                format!("late releases at most {} apart are one outage", count(gap(allowed)))
-            }
-            Joined::ByInterval => {
-                "the file does not record where in an interval releases were late, so all \
-                 late ones of an interval count as one outage"
-                    .to_owned()
-            }
-            Joined::Never => {
-                return "The verdict takes late samples to come singly: the source does not tell when \
-                        they came. In bursts they would prove less."
-                    .to_owned();
-            }
-        };
         let level = match (self.judging.passes, self.judging.verdicts) {
             (_, 0 | 1) => String::new(),
+            (1, fails) => {
+                let verdicts = count(fails as u64);
+                format!("; the 5 % for a wrong FAIL are shared by {verdicts} verdicts")
+            }
             (passes, fails) if passes == fails => {
                 format!(
                     "; the 5 % for a wrong verdict are shared by {} verdicts",
@@ -202,6 +191,22 @@ impl Judged<'_> {
                 count(passes as u64),
                 count(fails as u64)
             ),
+        };
+        let how = match self.evidence.joined {
+            Joined::Recorded => {
+                format!("late releases at most {} apart are one outage", count(gap(allowed)))
+            }
+            Joined::ByInterval => {
+                "the file does not record where in an interval releases were late, so all \
+                 late ones of an interval count as one outage"
+                    .to_owned()
+            }
+            Joined::Never => {
+                return format!(
+                    "The verdict takes late samples to come singly: the source does not tell when \
+                     they came{level}. In bursts they would prove less."
+                );
+            }
         };
         let unseen = self.unseen();
         let slower = match self.evidence.outages.releases as f64 * self.evidence.period_s / 60.0 {

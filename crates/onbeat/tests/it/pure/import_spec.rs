@@ -505,6 +505,21 @@ fn a_longer_run_is_estimated_by_what_decides_it() {
     assert!(!verdict.sentence.contains("about 987 ms would decide it"), "{}", verdict.sentence);
 }
 
+#[test]
+fn streams_share_the_level_of_a_fail() {
+    let text = "# Histogram\n000005 009880\t009980\n000150 000120\t000020\n";
+    let streams = streams_of(text.as_bytes(), &SourceOptions::default()).unwrap();
+    let runs: Vec<RunFile> = streams.iter().map(run_of).collect();
+    let limit = LimitNote { limit_ns: 100_000, at: 99.0, on: Series::WakeupLatency };
+    let verdict = |runs: &[RunFile]| {
+        imported::summary(runs, Some(limit)).unwrap().cells.remove(0).verdict.unwrap()
+    };
+    assert_eq!(verdict(&runs[..1]).outcome, Outcome::Fail);
+    let both = verdict(&runs);
+    assert_eq!(both.outcome, Outcome::Inconclusive, "{}", both.sentence);
+    assert!(both.basis.contains("the 5 % for a wrong FAIL are shared by 2"), "{}", both.basis);
+}
+
 proptest! {
     #[test]
     fn any_text_is_imported_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), format in 0..Format::ALL.len()) {
