@@ -203,8 +203,8 @@ impl Judged<'_> {
             }
             Joined::Never => {
                 return format!(
-                    "The verdict takes late samples to come singly: the source does not tell when \
-                     they came{level}. In bursts they would prove less."
+                    "The verdict takes late samples to come singly: the import has no times of \
+                     them{level}. In bursts they would prove less."
                 );
             }
         };
