@@ -365,8 +365,7 @@ pub struct Interval {
     pub overruns: u64,
     /// Cycles that ended after their deadline.
     pub deadline_misses: u64,
-    /// Slots whose samples did not reach the recorder, because the ring between loop and recorder
-    /// was full.
+    /// Slots without a sample: the ring to the recorder was full or, imported, no answer came.
     pub lost: u64,
     /// Cycles in no series because they ran with cold caches; not among `cycles`.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -62,7 +62,8 @@ impl RunFile {
 
         if self.entries.iter().all(|entry| entry.counts.count() == 0) {
             Some(Invalidity::NoSamples)
-        } else if account.lost.saturating_mul(LOST_ONE_OF) > account.slots {
+        } else if self.import.is_none() && account.lost.saturating_mul(LOST_ONE_OF) > account.slots
+        {
             Some(Invalidity::Lost { lost: account.lost, slots: account.slots })
         } else if let Some(clock) = clock {
             Some(Invalidity::Clock { clock: clock.to_owned() })

@@ -157,6 +157,7 @@ fn stream(rows: &[Row], all: Moments, series: Series) -> Stream {
     let lost = rows.iter().fold(0_u64, |lost, row| lost.saturating_add(row.lost));
     stream.remarks.push("latency of messages, from publisher to subscriber".to_owned());
     if lost > 0 {
+        stream.lost = lost;
         stream.remarks.push(format!("{lost} messages were lost and are in no figure"));
     }
     stream

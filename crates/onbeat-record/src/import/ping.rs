@@ -192,11 +192,13 @@ impl PingText {
 
     fn describe(&self, stream: &mut Stream) {
         if let Some((sent, received)) = self.counts.filter(|(sent, received)| sent > received) {
+            stream.lost = sent - received;
             stream.remarks.push(format!(
                 "{} of {sent} requests were not answered and are in no figure",
                 sent - received
             ));
         } else if self.unanswered > 0 && self.counts.is_none() {
+            stream.lost = self.unanswered;
             stream.remarks.push(format!(
                 "requests without an answer, which are in no figure: {}",
                 self.unanswered

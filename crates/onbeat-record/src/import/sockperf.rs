@@ -150,6 +150,7 @@ impl Server {
         }
         if self.dropped > 0 {
             let dropped = self.dropped;
+            stream.lost = dropped;
             stream.remarks.push(format!("{dropped} messages were dropped and are in no figure"));
         }
         Some(stream)

@@ -44,6 +44,8 @@ pub struct Stream {
     pub early: BTreeMap<Series, Early>,
     /// Series without a distribution: count, extremes and mean alone.
     pub figures_only: BTreeSet<Series>,
+    /// Samples that never came: requests without an answer, dropped messages.
+    pub lost: u64,
 }
 
 impl Stream {
@@ -63,6 +65,7 @@ impl Stream {
         let samples = self.parts.iter().map(StreamPart::samples).fold(0, u64::saturating_add);
         let beyond = || self.resolution.values().filter_map(|of| of.beyond);
         samples <= MOST_SAMPLES
+            && self.lost <= MOST_SAMPLES
             && self.period_ns.is_none_or(|ns| ns <= FARTHEST_NS)
             && beyond().all(|of| of.to_ns <= FARTHEST_NS && of.count <= MOST_SAMPLES)
             && self.parts.iter().all(StreamPart::is_in_range)
@@ -350,8 +353,10 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         writer.note(&Note::Remark(Remark { sentence }))?;
     }
 
-    for part in &stream.parts {
-        write_part(part, &mut writer)?;
+    for (place, part) in stream.parts.iter().enumerate() {
+        // When they should have come is not known.
+        let lost = if place + 1 == stream.parts.len() { stream.lost } else { 0 };
+        write_part(part, lost, &mut writer)?;
     }
 
     if let Some(steps) = &stream.steps {
@@ -361,7 +366,7 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
     writer.sync()
 }
 
-fn write_part(part: &StreamPart, writer: &mut RunWriter) -> Result<(), WriteError> {
+fn write_part(part: &StreamPart, lost: u64, writer: &mut RunWriter) -> Result<(), WriteError> {
     let mut counts = empty_counts(part.series);
     for (&ns, &n) in &part.cells {
         // Early wake-ups are negative. They count as the smallest value, and their number and the
@@ -375,12 +380,13 @@ fn write_part(part: &StreamPart, writer: &mut RunWriter) -> Result<(), WriteErro
         writer.note(&Note::Maxima(Maxima { t: part.t, every: *every, series }))?;
     }
 
-    if let Some(moments) = part.moments {
+    if part.moments.is_some() || lost > 0 {
         let interval = Interval {
             t: part.t,
             length: part.length,
-            cycles: moments.n,
-            series: BTreeMap::from([(part.series, moments)]),
+            cycles: part.moments.map_or(0, |moments| moments.n),
+            lost,
+            series: part.moments.into_iter().map(|moments| (part.series, moments)).collect(),
             ..Interval::default()
         };
         writer.note(&Note::Interval(Box::new(interval)))?;

@@ -9,7 +9,7 @@ use onbeat_record::{
     Distribution, Import, Interval, LateNote, OutageSums, PARTS, RunFile, Series, Watch, gap,
 };
 
-/// What samples that were lost between loop and recorder are taken for.
+/// What samples that were lost are taken for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lost {
     LeftOut,
@@ -36,7 +36,7 @@ pub(super) struct Evidence {
     pub(super) joined: Joined,
     /// Samples that may be over the limit: in a bucket of the source that reaches beyond it.
     pub(super) unsure: u64,
-    /// Samples that were lost between loop and recorder.
+    /// Samples that were lost between loop and recorder, or never came to another tool.
     pub(super) lost: u64,
     /// Time from a sample to the next, in seconds: T, of pictures the measured time by their number; 0 where it is not known.
     pub(super) period_s: f64,
@@ -131,8 +131,10 @@ impl Evidence {
             _ => of_stretches(&stretches),
         };
         let period_s = period_ns as f64 / 1e9;
-        let with_lost = outages.clone();
-        let (lost, has_no_grid, below) = (0, false, None);
+        let lost: u64 = run.intervals.iter().map(|interval| interval.lost).sum();
+        let all = Outages { releases: outages.releases + lost, ..outages.clone() };
+        let with_lost = and_late(all, lost, joined);
+        let (has_no_grid, below) = (false, None);
         let uncounted = Statistics::new(&run.distribution(limit.on), &run.moments(limit.on))
             .filter(|of| !of.is_counted())
             .map(|of| of.min_ns > limit.limit_ns);
@@ -170,16 +172,19 @@ impl Evidence {
 
     /// With those samples late: the lost ones where they were, the others in one outage.
     pub(super) fn with_open_late(&self) -> Outages {
-        let mut outages = self.with_lost.clone();
-        let late = self.unsure;
-        if late > 0 && self.joined == Joined::Never {
-            let singly = OutageSums { outages: late, late, squares: late, largest: 1 };
-            outages.sums = outages.sums.and(singly);
-        } else if late > 0 {
-            outages.sums.add(late);
-        }
-        outages
+        and_late(self.with_lost.clone(), self.unsure, self.joined)
     }
+}
+
+/// With further late ones of it: singly where all are, else in one outage.
+fn and_late(mut outages: Outages, late: u64, joined: Joined) -> Outages {
+    if late > 0 && joined == Joined::Never {
+        let singly = OutageSums { outages: late, late, squares: late, largest: 1 };
+        outages.sums = outages.sums.and(singly);
+    } else if late > 0 {
+        outages.sums.add(late);
+    }
+    outages
 }
 
 fn rate(outages: &Outages) -> f64 {

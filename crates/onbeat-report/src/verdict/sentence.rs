@@ -154,8 +154,11 @@ impl Judged<'_> {
     fn open(&self) -> String {
         let mut words = String::new();
         if self.evidence.lost > 0 {
-            let lost = count(self.evidence.lost);
-            words += &format!("; {lost} lost samples count against either outcome");
+            let lost = match self.evidence.lost {
+                1 => "1 lost sample counts".to_owned(),
+                lost => format!("{} lost samples count", count(lost)),
+            };
+            words += &format!("; {lost} against either outcome");
         }
         if self.evidence.unsure > 0 {
             let unsure = count(self.evidence.unsure);

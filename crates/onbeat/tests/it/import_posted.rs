@@ -479,6 +479,10 @@ fn pings_of_all_systems_are_round_trips() {
     assert_eq!(figures(&of[0], Series::RoundTrip), (2, 115_000, 215_000, 165_000.0));
     assert!((of[0].started_unix_s - 1_700_000_000.1).abs() < 1e-3);
     assert!(says(&of[0], "1 of 3 requests were not answered"), "{:?}", of[0].remarks);
+    let limit = LimitNote { limit_ns: 1_000_000, at: 100.0, on: Series::RoundTrip };
+    let verdict = onbeat_report::verdict::judge(&import_world::run_of(&of[0]), limit);
+    assert_eq!(verdict.outcome, onbeat_report::Outcome::Inconclusive, "one may be late");
+    assert!(verdict.sentence.contains("; 1 lost sample counts"), "{}", verdict.sentence);
     let of = streams(format!("{timed}\n{timed}"));
     assert_eq!(figures(&of[0], Series::RoundTrip).0, 4, "many runs to one peer are a log");
     assert!(says(&of[0], "2 of 6 requests were not answered"), "{:?}", of[0].remarks);
