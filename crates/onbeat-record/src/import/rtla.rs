@@ -25,7 +25,7 @@ struct RtlaText {
     avg: Vec<Option<f64>>,
     max: Vec<Option<f64>>,
     last_line: usize,
-    missed: Option<String>,
+    missed: Option<(u64, String)>,
     is_stopped: bool,
 }
 
@@ -37,11 +37,12 @@ pub(super) fn is_stop(line: &str) -> bool {
     line.trim().strip_prefix("rtla ").is_some_and(|rest| rest.ends_with(" hit stop tracing"))
 }
 
-/// What rtla says of events that its trace lost, as a sentence:
+/// What rtla says of events that its trace lost, their number and a sentence:
 /// `123 (0.45%) events missed, results might not be accurate`.
-pub(super) fn missed(line: &str) -> Option<String> {
+pub(super) fn missed(line: &str) -> Option<(u64, String)> {
     let stated = line.trim().strip_suffix(", results might not be accurate")?;
-    stated.ends_with(" events missed").then(|| format!("rtla: {stated}; they are in no figure"))
+    let events = stated.strip_suffix(" events missed")?.split(' ').next()?;
+    Some((events.parse().unwrap_or(0), format!("rtla: {stated}; they are in no figure")))
 }
 
 /// One stream per CPU.
@@ -174,7 +175,9 @@ impl RtlaText {
                 "standard deviation: computed from the histogram's buckets".to_owned(),
                 "the machine, the start and the command: rtla's text does not hold them".to_owned(),
             ],
-            remarks: self.missed.iter().cloned().collect(),
+            remarks: self.missed.iter().map(|(_, sentence)| sentence.clone()).collect(),
+            // Of which CPU they were is not stated.
+            lost: self.missed.as_ref().map_or(0, |(events, _)| *events),
             ..Stream::default()
         };
         stream.remarks.extend(self.is_stopped.then(|| STOPPED.to_owned()));

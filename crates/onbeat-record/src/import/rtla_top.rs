@@ -91,7 +91,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
             None if is_heading(line.text) => {}
             None if rtla::is_stop(line.text) => is_stopped = true,
             None => match rtla::missed(line.text) {
-                Some(sentence) => missed = Some(sentence),
+                Some(of_trace) => missed = Some(of_trace),
                 None if is_stopped => {}
                 None => passed_over.count(line),
             },
@@ -118,7 +118,10 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
             "the average to more than a whole unit: rtla top cuts it off; rtla hist states it",
         );
         stream.lacks("the machine, the start and the command: rtla's text does not hold them");
-        stream.remarks.extend(missed.clone());
+        if let Some((events, sentence)) = &missed {
+            stream.lost = *events;
+            stream.remarks.push(sentence.clone());
+        }
         stream.remarks.extend(is_stopped.then(|| rtla::STOPPED.to_owned()));
         stream.remarks.extend(passed_over.sentence("rtla"));
         streams.push(stream);

@@ -44,7 +44,8 @@ pub struct Stream {
     pub early: BTreeMap<Series, Early>,
     /// Series without a distribution: count, extremes and mean alone.
     pub figures_only: BTreeSet<Series>,
-    /// Samples that never came: requests without an answer, dropped messages.
+    /// Samples that never came or were lost: requests without an answer, dropped messages,
+    /// overruns, missed events.
     pub lost: u64,
 }
 

@@ -193,6 +193,7 @@ impl TimerlatText {
         for (series, of) in numbers {
             let all = of.last.saturating_sub(of.first).saturating_add(1);
             if let absent @ 1.. = all.saturating_sub(of.samples) {
+                stream.lost = stream.lost.max(absent);
                 stream.remarks.push(format!(
                     "{}: activations that are not in the text, between #{} and #{}: {absent}",
                     series.words(),

@@ -352,6 +352,7 @@ impl LatencyText {
             rt_text::describe_scheduling(&mut stream, None, Some(priority));
         }
         if self.overruns > 0 {
+            stream.lost = self.overruns;
             stream.remarks.push(format!(
                 "{}: releases that the task missed, which are in no figure",
                 counted(self.overruns, "overruns")

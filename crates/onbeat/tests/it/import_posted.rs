@@ -217,6 +217,8 @@ fn xenomai_and_rtai_may_wake_early_and_the_report_says_so() {
     assert_eq!(figures(&of[0], Series::InterruptLatency).2, 6_208);
     assert_eq!(of[0].period_ns, Some(1_000_000));
     assert!(says(&of[0], "3 switches of the task out of real-time mode"), "{:?}", of[0].remarks);
+    let overrun = streams(irq.replacen("|       0|     3|", "|       5|     3|", 1));
+    assert_eq!((of[0].lost, overrun[0].lost), (0, 5));
 
     let of = streams(bytes_of("rtai.txt"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 0, 3_712, 354.0));
@@ -403,6 +405,7 @@ fn what_rtla_says_of_a_whole_run_is_said_and_is_not_a_row() {
     for text in [osnoise, top.as_str()] {
         let of = streams(text.to_owned() + missed);
         assert!(says(&of[0], "rtla: 123 (0.45%) events missed;"), "{:?}", of[0].remarks);
+        assert_eq!(of[0].lost, 123);
         assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
         assert_eq!(of[0].parts, streams(text)[0].parts);
 
@@ -430,6 +433,7 @@ fn the_trace_of_timerlat_is_its_latencies_per_cpu() {
         &of[0],
         "wake-up latency: activations that are not in the text, between #1 and #4: 2"
     ));
+    assert_eq!(of[0].lost, 2);
     assert!(says(&of[0], "the ring buffer kept 9 of 14 events"), "{:?}", of[0].remarks);
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
 
