@@ -120,7 +120,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
     stream.remarks.extend(first.others);
     stream.remarks.extend(doubtful);
-    stream.remarks.extend(first.damage.sentences());
+    stream.lost_lines(&first.damage);
     Ok(vec![stream])
 }
 

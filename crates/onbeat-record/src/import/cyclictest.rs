@@ -415,6 +415,7 @@ impl CyclictestText {
             }
             if let Some(of) = of.filter(|of| of.absent > 0) {
                 let of_largest = if of.absent < of.samples {
+                    stream.lost = of.absent;
                     ""
                 } else {
                     ": with -o cyclictest prints the largest of several, and percentiles are of those"

@@ -108,7 +108,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
                 "the unit: microseconds assumed; jitterdebugger -N counts nanoseconds (--unit ns)",
             );
         }
-        stream.remarks.extend(text.damage.sentences());
+        stream.lost_lines(&text.damage);
         stream.remarks.extend(text.passed_over.sentence("jitterdebugger"));
     }
     described(streams)

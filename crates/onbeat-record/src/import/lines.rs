@@ -202,6 +202,11 @@ impl Damage {
         self.cut = Some((line, reason));
     }
 
+    /// How many lines were passed over.
+    pub(super) const fn lines(&self) -> u64 {
+        self.lines
+    }
+
     pub(super) fn sentences(&self) -> Vec<String> {
         let cut = self.cut.as_ref().map(|(line, why)| {
             format!("the file is cut off: its last line, {line}, is not imported ({why})")

@@ -142,7 +142,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 
     text.describe(&mut stream);
-    stream.remarks.extend(text.damage.sentences());
+    stream.lost_lines(&text.damage);
     stream.remarks.extend(text.passed_over.sentence("ping"));
     Ok(vec![stream])
 }

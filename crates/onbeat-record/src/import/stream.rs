@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::format::{FARTHEST_NS, Format};
+use super::lines::Damage;
 use crate::distribution::MOST_SAMPLES;
 use crate::note_numbers::MOST_FLOAT;
 use crate::run_file::MOST_SECONDS;
@@ -61,12 +62,17 @@ impl Stream {
         self.missing.push(what.to_owned());
     }
 
+    /// Adds what is said of damaged lines of a source whose lines are samples.
+    pub(super) fn lost_lines(&mut self, damage: &Damage) {
+        self.remarks.extend(damage.sentences());
+        self.lost = self.lost.saturating_add(damage.lines());
+    }
+
     /// Whether a run file can hold its figures; those of a damaged text may be any.
     pub(super) fn is_in_range(&self) -> bool {
         let samples = self.parts.iter().map(StreamPart::samples).fold(0, u64::saturating_add);
         let beyond = || self.resolution.values().filter_map(|of| of.beyond);
         samples <= MOST_SAMPLES
-            && self.lost <= MOST_SAMPLES
             && self.period_ns.is_none_or(|ns| ns <= FARTHEST_NS)
             && beyond().all(|of| of.to_ns <= FARTHEST_NS && of.count <= MOST_SAMPLES)
             && self.parts.iter().all(StreamPart::is_in_range)
@@ -356,7 +362,8 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
 
     for (place, part) in stream.parts.iter().enumerate() {
         // When they should have come is not known.
-        let lost = if place + 1 == stream.parts.len() { stream.lost } else { 0 };
+        let is_last = place + 1 == stream.parts.len();
+        let lost = if is_last { stream.lost.min(MOST_SAMPLES) } else { 0 };
         write_part(part, lost, &mut writer)?;
     }
 
