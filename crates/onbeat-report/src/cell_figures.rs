@@ -118,7 +118,8 @@ fn slots_of(run: &RunFile) -> Account {
         entries.map(|entry| entry.counts.count()).sum()
     };
     let samples = Series::ALL.into_iter().map(count).find(|n| *n > 0).unwrap_or(0);
-    Account { slots: samples, cycles: samples, ..Account::default() }
+    let lost: u64 = run.intervals.iter().map(|interval| interval.lost).sum();
+    Account { slots: samples + lost, cycles: samples, lost, ..Account::default() }
 }
 
 fn share_of_slots(run: &RunFile, cpu_ns: fn(&Account) -> u64) -> Option<f64> {
@@ -179,7 +180,10 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         notes.push(format!("{} ({}) was not granted: {why}", grant.what, grant.wanted));
     }
 
-    if let lost @ 1.. = slots_of(run).lost {
+    // Another tool's run has a remark on what it lost.
+    if let lost @ 1.. = slots_of(run).lost
+        && run.import.is_none()
+    {
         let lost = count(lost);
         let why = if is_of_program(run) {
             "the kernel recorded no event of these wake-ups"

@@ -169,13 +169,18 @@ pub fn baseline_checks(
         let ratio = base
             .and_then(|base| run.ratio_to(baseline.run, (cell, base), (series, baseline.share)));
         let (mut outcome, mut sentence) = judged(ratio.as_ref(), series, baseline);
-        // Under a load that died a run is better than it is, and so is a baseline.
-        let died = match outcome {
-            Outcome::Pass => load_events::died(cell),
-            Outcome::Fail => base.and_then(load_events::died),
+        // Under a load that died a run is better than it is, and so is a baseline; and without what
+        // was lost.
+        let is_better = |of: &CellSummary| {
+            let died = load_events::died(of).map(str::to_owned);
+            died.or_else(|| lost_beyond(of, series, baseline.share))
+        };
+        let why_open = match outcome {
+            Outcome::Pass => is_better(cell),
+            Outcome::Fail => base.and_then(is_better),
             Outcome::Inconclusive => None,
         };
-        if let Some(note) = died {
+        if let Some(note) = why_open {
             outcome = Outcome::Inconclusive;
             sentence = format!("{sentence}; undecided, because {note}");
         }
@@ -193,6 +198,16 @@ pub fn baseline_checks(
         Check { name, of: self::name(&run.name, cell), outcome, sentence, basis: String::new() }
     };
     cells.iter().map(of).collect()
+}
+
+/// That a percentile may be any figure: more samples were lost than lie beyond it.
+fn lost_beyond(cell: &CellSummary, series: Series, share: Share) -> Option<String> {
+    let all = cell.series.get(&series)?.count + cell.lost;
+    let (lost, label) = (cell.lost, share.label());
+    let count = super::units::count;
+    (lost > all - share.rank_in(all)).then(|| {
+        format!("{} of {} samples were lost, more than lie beyond {label}", count(lost), count(all))
+    })
 }
 
 /// That a run and its baseline had different loads, which may be meant: that a load changes
