@@ -8,7 +8,7 @@ use super::digest::{Compared, Digest, WANDERS};
 use super::load_events;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::{LEAST_ABOVE, Share};
-use super::units::{Letters, counted, listed, time_ns};
+use super::units::{Letters, count, counted, listed, time_ns};
 use onbeat_record::Series;
 
 /// Sentences about what stands against comparing these runs; the last one always does.
@@ -54,6 +54,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     for run in runs {
         for cell in &run.summary.cells {
             warnings.extend(unsupported_p99(run, cell));
+            warnings.extend(lost(run, cell));
         }
         let of_loads = load_events::cautions(&run.summary.cells);
         warnings.extend(of_loads.into_iter().map(|caution| format!("{}: {caution}", run.name)));
@@ -151,15 +152,24 @@ pub(super) fn are_single(runs: &[Digest]) -> bool {
 fn unsupported_p99(run: &Digest, cell: &CellSummary) -> Option<String> {
     let of = cell.main()?.1;
     (!Share::P99.is_supported_by(of.count)).then(|| {
-        let name = if run.summary.cells.len() > 1 {
-            format!("{} in {}", cell.tuning, run.name)
-        } else {
-            run.name.clone()
-        };
+        let name = named(run, cell);
         let has = match of.is_counted() {
             true => format!("has {}", counted(of.count, "sample")),
             false => "does not state its number of samples".to_owned(),
         };
         format!("{name} {has}; a p99 needs 1,000")
     })
+}
+
+fn lost(run: &Digest, cell: &CellSummary) -> Option<String> {
+    let (lost, all) = (count(cell.lost), count(cell.slots));
+    let name = named(run, cell);
+    (cell.lost > 0).then(|| format!("{name} lost {lost} of {all} samples, which are in no figure"))
+}
+
+fn named(run: &Digest, cell: &CellSummary) -> String {
+    match run.summary.cells.len() {
+        1 => run.name.clone(),
+        _ => format!("{} in {}", cell.tuning, run.name),
+    }
 }
