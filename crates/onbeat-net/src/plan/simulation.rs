@@ -10,6 +10,8 @@ use super::topology::{NetworkTopology, NodeId, PlannedRole, PortId};
 
 /// Preamble of a frame of background traffic, in bytes.
 const PREAMBLE: u64 = 8;
+/// Largest number of frames of a prediction, each counted on each of its links: about a minute.
+const MOST_ON_LINKS: u64 = 400_000_000;
 
 /// Simulates all cycles of a plan.
 ///
@@ -34,6 +36,7 @@ const PREAMBLE: u64 = 8;
 /// ```
 pub fn simulate(network: &Network) -> Result<NetPrediction, NetPlanError> {
     let mut simulation = Simulation::new(network)?;
+    simulation.check_length()?;
     simulation.agenda.add(0, NetEvent::Cycle(0));
     while simulation.step().is_some() {}
     Ok(NetPrediction::new(&simulation))
@@ -129,6 +132,26 @@ impl<'n> Simulation<'n> {
             simulation.agenda.add(us_as_ps(table.offset_us), first);
         }
         Ok(simulation)
+    }
+
+    /// Refuses a plan whose frames would take hours: a long chain has few devices and many hops.
+    fn check_length(&self) -> Result<(), NetPlanError> {
+        let links = |node: NodeId| self.topology.links_to(node);
+        let answers: u64 = self.topology.devices.iter().map(|device| links(device.node)).sum();
+        let commands = match self.network.traffic.send {
+            Send::Broadcast => self.topology.nodes.len() as u64,
+            Send::Each => answers,
+        };
+        let of_source = |source: &Source| {
+            self.end_ps / source.every_ps * (links(source.from) + links(source.to))
+        };
+        let background: u64 = self.sources.iter().map(of_source).sum();
+        let count = (answers + commands) * self.network.traffic.cycles + background;
+        if count > MOST_ON_LINKS {
+            let what = "frames on links (fewer cycles take less)";
+            return Err(NetPlanError::TooMany { what, count, most: MOST_ON_LINKS });
+        }
+        Ok(())
     }
 
     /// Takes the next event; `None` when there is none.

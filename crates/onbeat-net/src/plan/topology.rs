@@ -146,6 +146,11 @@ impl NetworkTopology {
         next
     }
 
+    /// Returns the number of links between a node and the controller.
+    pub(super) fn links_to(&self, node: NodeId) -> u64 {
+        successors(self.nodes[node].up, |link| self.nodes[link.to].up).count() as u64
+    }
+
     /// Returns the picoseconds that a frame takes between a node and the controller where nothing
     /// waits: whole on each link, but only its header where a cut-through switch is between two links
     /// of one rate.

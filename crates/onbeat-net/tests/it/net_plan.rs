@@ -275,6 +275,14 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
     assert!(matches!(Network::parse("["), Err(NetPlanError::Toml(_))));
 }
 
+#[test]
+fn a_plan_whose_frames_would_take_hours_is_refused() {
+    let plan = "[traffic]\ncycles = 10000\n\
+                [[chains]]\nname = \"c\"\ncount = 1000\nlink = \"1G\"\n";
+    let why = simulate(&Network::parse(plan).unwrap()).unwrap_err().to_string();
+    assert!(why.contains("frames on links (fewer cycles take less): 5015010000, at"), "{why}");
+}
+
 /// A run has its own period, payload and version of IP.
 #[test]
 fn a_plan_for_a_run_is_checked_with_what_the_run_sends() {
