@@ -404,8 +404,8 @@ pub(super) fn rate_bps(text: &str) -> Result<u64, NetPlanError> {
     let unit = ["bit/s", "bit", "b/s", "bps"].iter().find(|unit| trimmed.ends_with(**unit));
     let trimmed = trimmed[..trimmed.len() - unit.map_or(0, |unit| unit.len())].trim_end();
     let factor = match trimmed.chars().last() {
-        Some('M') => 1e6,
-        Some('G') => 1e9,
+        Some('M' | 'm') => 1e6,
+        Some('G' | 'g') => 1e9,
         _ => return Err(bad()),
     };
 

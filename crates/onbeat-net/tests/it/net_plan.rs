@@ -75,7 +75,7 @@ fn a_frame_takes_20_3_and_2_03_microseconds() {
         predict(&text).devices[0].round_trip.max_us / 2.0
     };
     assert_near(of("100M"), 20.3, 0.05);
-    for link in ["1G", "1 Gbit/s", "1000Mb/s", "1Gbps", "1000Mbit"] {
+    for link in ["1G", "1 Gbit/s", "1000Mb/s", "1Gbps", "1000Mbit", "1gbit"] {
         assert_near(of(link), 2.03, 0.005);
     }
 }
