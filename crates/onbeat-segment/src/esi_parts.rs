@@ -301,6 +301,7 @@ fn plan_value(
         name: entry.name.clone(),
         kind: entry.kind,
         access: access::BOTH,
+        bit: None,
         value: Vec::new(),
     });
     if is_first && value.kind.bits() != u16::from(entry.bits) {
@@ -334,6 +335,7 @@ fn plan_written(plans: &mut BTreeMap<u16, EsiObject>, value: &ObjectValue) {
             name: format!("SubIndex {subindex:03}"),
             kind,
             access: access::BOTH,
+            bit: None,
             value: Vec::new(),
         });
     }
@@ -384,6 +386,7 @@ fn add_object(objects: &mut Dictionary, index: u16, plan: &EsiObject) {
         } else {
             value.value.clone()
         };
-        objects.entry_at(subindex, &value.name, EntryFormat::new(value.kind, value.access), &bytes);
+        let format = EntryFormat::new(value.kind, value.access).at(value.bit);
+        objects.entry_at(subindex, &value.name, format, &bytes);
     }
 }

@@ -20,6 +20,8 @@ pub struct EsiValue {
     pub kind: DataType,
     /// Access rights, see [`access`](crate::coe::access).
     pub access: u16,
+    /// First bit in a transfer of the whole object, if the file has it.
+    pub bit: Option<u32>,
     /// Default value, little endian; empty for zeros.
     pub value: Vec<u8>,
 }
@@ -132,7 +134,7 @@ impl<'d> Types<'_, 'd> {
         } else if let Some(kind) = self.resolve(word, bits) {
             let value = info.map_or(Ok(Vec::new()), |info| default(info, kind))?;
             let access = rights.unwrap_or(access::READ);
-            values.insert(0, EsiValue { name: name.clone(), kind, access, value });
+            values.insert(0, EsiValue { name: name.clone(), kind, access, bit: None, value });
         }
 
         Ok(EsiObject { name, values })
@@ -153,12 +155,13 @@ impl<'d> Types<'_, 'd> {
         let word = item.needs("Type")?.text();
         let name = item.localized("Name");
         let access = rights(item)?.unwrap_or(default_access);
+        let bit = item.first("BitOffs").and_then(|bit| bit.number(8 * LONGEST_VALUE).ok());
         if let Some(first) = item.first("SubIdx") {
             let subindex = first.number(0xff)? as u8;
             if let Some(kind) = self.resolve(word, length(item)?) {
                 values.insert(
                     subindex,
-                    EsiValue { name: name.to_owned(), kind, access, value: Vec::new() },
+                    EsiValue { name: name.to_owned(), kind, access, bit, value: Vec::new() },
                 );
             }
             return Ok(());
@@ -175,7 +178,9 @@ impl<'d> Types<'_, 'd> {
         for number in first..(first + count).min(0x100) {
             if let Some(kind) = self.resolve(base, bits) {
                 let name = format!("SubIndex {number:03}");
-                values.insert(number as u8, EsiValue { name, kind, access, value: Vec::new() });
+                let bit = bit.map(|bit| bit + (number - first) * u32::from(kind.bits()));
+                let value = Vec::new();
+                values.insert(number as u8, EsiValue { name, kind, access, bit, value });
             }
         }
 

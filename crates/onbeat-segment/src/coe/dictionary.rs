@@ -1,5 +1,7 @@
 //! The object dictionary of a device, with all values in one memory block.
 
+use std::ops::Range;
+
 use super::{DataType, abort, access};
 use crate::registers::{long, word};
 
@@ -21,16 +23,22 @@ impl ValueSlot {
     }
 }
 
-/// Type of an entry, and how it may be accessed (bits of [`access`](super::access)).
+/// Type of an entry, how it may be accessed (bits of [`access`](super::access)), and its first bit
+/// in a transfer of the whole object, if a file has one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryFormat {
     kind: DataType,
     access: u16,
+    bit: Option<u32>,
 }
 
 impl EntryFormat {
     pub(crate) const fn new(kind: DataType, access: u16) -> Self {
-        Self { kind, access }
+        Self { kind, access, bit: None }
+    }
+
+    pub(crate) const fn at(self, bit: Option<u32>) -> Self {
+        Self { bit, ..self }
     }
 }
 
@@ -41,7 +49,23 @@ pub(crate) struct ObjectEntry {
     pub(crate) kind: DataType,
     pub(crate) access: u16,
     pub(crate) slot: ValueSlot,
+    /// First bit in a transfer of the whole object.
+    bit: usize,
     pub(crate) name: String,
+}
+
+impl ObjectEntry {
+    /// Returns the bits of the entry in a transfer of the whole object, with entry 0 in two bytes.
+    fn bits(&self) -> Range<usize> {
+        let bits = if self.subindex == 0 { 16 } else { usize::from(self.kind.bits()) };
+        self.bit..self.bit + bits
+    }
+
+    /// Returns the bits of the entry in a transfer of the whole object from entry 0 or 1 on.
+    pub(crate) fn bits_from(&self, entry: u8) -> Range<usize> {
+        let before = 16 * usize::from(entry);
+        self.bit.saturating_sub(before)..self.bits().end.saturating_sub(before)
+    }
 }
 
 /// An object: a single entry, or several under a common index.
@@ -150,7 +174,7 @@ impl Dictionary {
         format: EntryFormat,
         value: &[u8],
     ) -> ValueSlot {
-        let EntryFormat { kind, access } = format;
+        let EntryFormat { kind, access, .. } = format;
         self.object(index, name);
         self.entry(name, kind, access, value)
     }
@@ -199,19 +223,24 @@ impl Dictionary {
         format: EntryFormat,
         value: &[u8],
     ) -> ValueSlot {
-        let EntryFormat { kind, access } = format;
+        let EntryFormat { kind, access, bit } = format;
         let slot = ValueSlot(self.values.len() as u32);
         let bytes = kind.bytes();
         self.values.extend(value.iter().copied().chain(std::iter::repeat(0)).take(bytes));
         if let Some(object) = self.objects.last_mut() {
             let index = object.index;
+            let end = self.entries[object.first..].last().map_or(0, |entry| entry.bits().end);
             object.entries += 1;
+            // Values of whole bytes begin with one, others follow bit by bit.
+            let next = if kind.bits().is_multiple_of(8) { end.next_multiple_of(8) } else { end };
+            let given = bit.map(|bit| bit as usize).filter(|bit| *bit >= end);
             self.entries.push(ObjectEntry {
                 index,
                 subindex,
                 kind,
                 access,
                 slot,
+                bit: given.unwrap_or(next),
                 name: name.to_owned(),
             });
         }

@@ -2,6 +2,7 @@
 
 use super::message::{SDO_INFORMATION, SDO_REQUEST, SDO_RESPONSE};
 use super::{Dictionary, ObjectEntry, abort, access, details, information};
+use crate::registers::put_bit;
 use onbeat_ethercat::al;
 
 /// Command specifiers of requests and replies.
@@ -215,15 +216,14 @@ impl SdoServer {
         Ok(SdoOutcome::Reply)
     }
 
-    /// Collects a whole object, from entry 0 or 1 on. Complete access transfers entry 0 in two
-    /// bytes.
+    /// Collects a whole object, from entry 0 or 1 on.
     fn gather(&mut self, objects: &Dictionary, state: u8, index: u16, from: u8) -> Result<(), u32> {
         for entry in whole_object(objects, index, from)? {
             check_access(entry, access::READ, state, abort::WRITE_ONLY)?;
-            self.buffer.extend_from_slice(objects.bytes(entry));
-            if entry.subindex == 0 {
-                self.buffer.push(0);
-            }
+            let bits = entry.bits_from(from);
+            self.buffer.resize(bits.end.div_ceil(8), 0);
+            let to = self.buffer.as_mut_slice();
+            copy_bits((to, bits.start), (objects.bytes(entry), 0), bits.len());
         }
         Ok(())
     }
@@ -346,7 +346,8 @@ impl SdoServer {
 
         let entries = objects.find(index).ok_or(abort::NO_OBJECT)?.entries;
         self.check_whole_mapping(objects, index, subindex)?;
-        let mut rest = self.buffer.as_slice();
+        let given = 8 * self.buffer.len();
+        let mut most = 0;
         for position in usize::from(subindex)..entries {
             let entry =
                 objects.find(index).and_then(|object| objects.entries_of(object).get(position));
@@ -354,17 +355,21 @@ impl SdoServer {
             let slot = entry.slot;
             let bytes = entry.kind.bytes();
             let writable = entry.access & access::WRITE != 0;
+            let bits = entry.bits_from(subindex);
             // Entries that are not sent keep their values: objects with a variable number of
             // entries are sent up to the last one.
-            let Some((value, after)) = rest.split_at_checked(bytes) else { break };
-            if writable {
-                objects.raw_mut(slot, bytes).copy_from_slice(value);
+            if bits.end > given {
+                most = bits.start;
+                break;
             }
-
-            rest = if position == 0 { after.get(1..).unwrap_or_default() } else { after };
+            most = bits.end.next_multiple_of(8);
+            if writable {
+                let value = objects.raw_mut(slot, bytes);
+                copy_bits((value, 0), (self.buffer.as_slice(), bits.start), bits.len());
+            }
         }
 
-        if rest.is_empty() { Ok(SdoOutcome::Written(index)) } else { Err(abort::LENGTH) }
+        if given <= most { Ok(SdoOutcome::Written(index)) } else { Err(abort::LENGTH) }
     }
 
     /// Checks all entries of a mapping or an assignment that is written at once, before the first
@@ -399,6 +404,14 @@ fn whole_object(objects: &Dictionary, index: u16, from: u8) -> Result<&[ObjectEn
     };
 
     Ok(&entries[usize::from(from)..count.clamp(usize::from(from), entries.len())])
+}
+
+/// Copies bits, each side from its position on, as far as both have them.
+fn copy_bits((to, to_bit): (&mut [u8], usize), (from, from_bit): (&[u8], usize), count: usize) {
+    for bit in 0..count.min(8 * to.len() - to_bit).min(8 * from.len() - from_bit) {
+        let at = from_bit + bit;
+        put_bit(to, to_bit + bit, from[at / 8] >> (at % 8) & 1 != 0);
+    }
 }
 
 /// Checks that an entry can be read or written in this AL state; `never` is the abort code when it

@@ -403,6 +403,47 @@ fn values_of_one_name_are_those_of_their_subindices_in_every_dictionary() {
 }
 
 #[test]
+fn complete_access_has_the_bits_of_a_record_where_the_file_places_them() {
+    // As the settings of analogue terminals: flags, a gap, and a value.
+    let item = |number: u32, kind: &str, bits: u32, at: u32| {
+        format!(
+            "<SubItem><SubIdx>{number}</SubIdx><Name>i{number}</Name><Type>{kind}</Type><BitSize>{bits}</BitSize>\
+             <BitOffs>{at}</BitOffs><Flags><Access>rw</Access></Flags></SubItem>"
+        )
+    };
+    let items = [
+        item(1, "BOOL", 1, 16),
+        item(2, "BOOL", 1, 17),
+        item(5, "BIT3", 3, 18),
+        item(17, "INT", 16, 32),
+    ]
+    .concat();
+    let profile = format!(
+        "<Profile><Dictionary><DataTypes><DataType><Name>DT</Name><BitSize>48</BitSize>{items}</DataType></DataTypes>\
+         <Objects><Object><Index>#x8000</Index><Name>o</Name><Type>DT</Type></Object></Objects></Dictionary></Profile>\
+         <TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>",
+        entry("#x6000", 1, 8)
+    );
+    let device = with_mailboxes("BITS", &profile).replace("<CoE ", "<CoE CompleteAccess='1' ");
+    let description = described("", file(&device, "").as_bytes()).unwrap();
+    let mut world = World::new(Segment::from_description(&description).unwrap());
+    world.address_all();
+    world.set_up(0x1001, 128, 0);
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
+
+    let mut write = vec![0x31, 0x00, 0x80, 0, 6, 0, 0, 0];
+    write.extend_from_slice(&[17, 0, 0b1_0110, 0, 0x34, 0x12]);
+    assert_eq!(world.sdo(0x1001, &write)[0], 0x60);
+    for (entry, value) in [(1, &[0][..]), (2, &[1][..]), (5, &[5][..]), (17, &[0x34, 0x12][..])] {
+        assert_eq!(world.segment.value(0, 0x8000, entry), Some(value), "{entry}");
+    }
+    let read = world.sdo(0x1001, &[0x50, 0x00, 0x80, 0, 0, 0, 0, 0]);
+    assert_eq!(read[4..], [6, 0, 0, 0, 17, 0, 0b1_0110, 0, 0x34, 0x12]);
+    let read = world.sdo(0x1001, &[0x50, 0x00, 0x80, 1, 0, 0, 0, 0]);
+    assert_eq!(read[..8], [0x53, 0x00, 0x80, 1, 0b1_0110, 0, 0x34, 0x12]);
+}
+
+#[test]
 fn start_up_commands_of_protocols_that_are_not_spoken_are_a_note() {
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
     let soe = "<Mailbox><SoE><InitCmd><Transition>PS</Transition><IDN>15</IDN><Data>0700</Data></InitCmd></SoE>";
