@@ -110,7 +110,7 @@ pub const AL_CODES: &[AlCode] = &[
     known(
         0x0050,
         "EEPROM not assigned to the device (PDI)",
-        "give its EEPROM back: write 1, then 0, to register 0x0500",
+        "give its EEPROM back: write 1 to register 0x0500",
     ),
     known(0x0051, "EEPROM error", POWER),
     known(0x0052, "external hardware not ready", "check its supply and its wiring"),
