@@ -40,7 +40,7 @@ pub(crate) struct SyncManager {
     pub(crate) enabled: bool,
     pub(crate) triggers_watchdog: bool,
     /// Deactivated by the device: process data below SAFEOP, mailboxes in INIT.
-    pub(crate) deactivated: bool,
+    deactivated: bool,
     /// Whether a mailbox holds a mail.
     pub(crate) full: bool,
     /// Toggled by the MainDevice to request the last mail again.
@@ -86,10 +86,24 @@ impl SyncManager {
         self.enabled = registers[6] & 0x01 != 0 && self.length > 0;
 
         if !self.enabled {
-            self.full = false;
-            self.open = false;
-            self.completions = 0;
+            self.empty();
         }
+    }
+
+    /// Deactivates or activates it for the device. A deactivated SyncManager is reset (register
+    /// 0x0807).
+    pub(crate) fn set_deactivated(&mut self, deactivated: bool) {
+        self.deactivated = deactivated;
+        if deactivated {
+            self.empty();
+        }
+    }
+
+    /// Discards the mail, and what was exchanged through the buffers.
+    fn empty(&mut self) {
+        self.full = false;
+        self.open = false;
+        self.completions = 0;
     }
 
     /// Returns the status register.
@@ -223,7 +237,7 @@ mod tests {
     #[test]
     fn a_deactivated_area_is_refused() {
         let mut channel = mailbox(0x24);
-        channel.deactivated = true;
+        channel.set_deactivated(true);
         assert_eq!(channel.access(0x1000, AccessDirection::Write), AccessResult::Refused);
         assert_eq!(channel.device_control(), 1);
     }

@@ -309,7 +309,7 @@ impl Esc {
     /// process data below SAFEOP.
     pub(crate) fn set_deactivated(&mut self, mailboxes: usize, mail: bool, process_data: bool) {
         for (number, sync_manager) in self.sync_managers.iter_mut().enumerate() {
-            sync_manager.deactivated = if number < mailboxes { mail } else { process_data };
+            sync_manager.set_deactivated(if number < mailboxes { mail } else { process_data });
         }
         self.changes |= change::MAPPING;
     }

@@ -290,6 +290,13 @@ fn a_mail_in_init_is_refused_and_the_mailbox_is_empty_in_preop() {
     assert_eq!(world.upload(0x1001, 0x1018, 1), Ok(0xf1c7_1005u32.to_le_bytes().to_vec()));
     assert_eq!(world.ask_state(0x1001, 1), (1, 0));
     assert!(!world.mail(0x1001, &upload), "closed again");
+
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
+    assert!(world.mail(0x1001, &upload));
+    assert_eq!(world.read(0x1001, 0x080d, 1).data[0] & 0x08, 0x08, "a reply waits");
+    assert_eq!(world.ask_state(0x1001, 1), (1, 0));
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
+    assert_eq!(world.read(0x1001, 0x080d, 1).data[0] & 0x08, 0, "INIT discards it");
 }
 
 #[test]
