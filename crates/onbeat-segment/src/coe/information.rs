@@ -60,6 +60,8 @@ impl ObjectList {
             head(reply, ERROR, 0);
             reply.extend_from_slice(&code.to_le_bytes());
         }
+        // A name that does not fit into the mail is cut.
+        reply.truncate(room + 2);
     }
 
     fn list(&mut self, objects: &Dictionary, kind: u16) -> Result<(), u32> {

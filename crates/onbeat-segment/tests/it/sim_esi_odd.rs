@@ -444,6 +444,23 @@ fn complete_access_has_the_bits_of_a_record_where_the_file_places_them() {
 }
 
 #[test]
+fn a_name_longer_than_a_mail_is_cut_in_the_description_of_its_object() {
+    let pdo = format!(
+        "<TxPdo Sm='3'><Index>#x1a00</Index><Name>{}</Name>{}</TxPdo>",
+        "n".repeat(200),
+        entry("#x6000", 1, 8)
+    );
+    let description = described("", file(&with_mailboxes("NAME", &pdo), "").as_bytes()).unwrap();
+    let mut world = World::new(Segment::from_description(&description).unwrap());
+    world.address_all();
+    world.set_up(0x1001, 128, 0);
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
+    assert!(world.mail(0x1001, &[0x00, 0x80, 3, 0, 0, 0, 0x00, 0x1a]));
+    let mail = world.fetch(0x1001).unwrap();
+    assert_eq!((mail.len(), &mail[12..14]), (122, &b"nn"[..]), "all of a mailbox of 128 bytes");
+}
+
+#[test]
 fn start_up_commands_of_protocols_that_are_not_spoken_are_a_note() {
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
     let soe = "<Mailbox><SoE><InitCmd><Transition>PS</Transition><IDN>15</IDN><Data>0700</Data></InitCmd></SoE>";
