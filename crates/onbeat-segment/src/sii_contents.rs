@@ -162,6 +162,7 @@ impl SiiContents {
         general[2] = order;
         general[3] = name;
         general[5] = self.mailboxes.map_or(0, |boxes| boxes.coe);
+        general[6] = self.mailboxes.map_or(0, |boxes| u8::from(boxes.foe));
         general[16..18].copy_from_slice(&self.ports.to_le_bytes());
         general
     }

@@ -125,6 +125,9 @@ fn the_eeprom_of_every_kind_of_device_decodes_to_its_properties() {
         // CoE; the drives and sensors of onbeat, and files that list it, have FoE too.
         assert_eq!(sii.protocols & 0x04 != 0, length(1) > 0, "{keys}");
         assert_eq!(sii.protocols & !0x0c, 0, "{keys}");
+        // FoE details, in the category General after the strings.
+        let general = 0x88 + 2 * usize::from(u16::from_le_bytes([bytes[0x82], bytes[0x83]]));
+        assert_eq!(bytes[general + 6] != 0, sii.protocols & 0x08 != 0, "{keys}");
     }
 }
 
