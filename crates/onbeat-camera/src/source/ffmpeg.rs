@@ -269,7 +269,8 @@ impl Decoder {
             || SourceError::NoDecoder { place: place.clone(), what: input.coding.clone() };
         let ((major, minor), version) = ffmpeg_version().ok_or_else(missing)?;
         let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
-        let early = "-hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
+        // Otherwise each 0.1 s a byte of the file is a key, and `q` ends the program.
+        let early = "-nostdin -hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
                      -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
         // Its encoder of raw pictures has a thread for each CPU, and keeps as many pictures back as it has threads, less one.
         let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0 \
