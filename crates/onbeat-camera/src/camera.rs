@@ -220,13 +220,15 @@ impl<'s> Running<'s> {
                 let (reported, lost) = if begins { (FILE_LOST, FILE_LOST) } else { (SILENT, LOST) };
                 // A source of a picture every ten seconds is not silent after one.
                 let lost = lost.max(period * 3);
+                // A recording can have pauses; opened again, it would begin again.
+                let can_be_lost = begins || !self.is_file();
                 if silent >= reported.max(period * 3) {
                     let why = SourceError::Silent {
                         place: description.address.clone(),
                         seconds: silent.as_secs_f64(),
                         seen: source.seen(),
                     };
-                    if silent >= lost {
+                    if silent >= lost && can_be_lost {
                         return Err(why);
                     }
                     self.trouble(&why.to_string(), news);

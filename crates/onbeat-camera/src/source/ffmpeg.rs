@@ -271,12 +271,16 @@ impl Decoder {
         let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
         // Otherwise each 0.1 s a byte of the file is a key, and `q` ends the program.
         let early = "-nostdin -hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
-                     -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
+                     -probesize 500000 -analyzeduration 1 -fpsprobesize 0";
+        let pace =
+            if input.arguments.iter().any(|it| it == "-re") { Pace::Waits } else { Pace::Live };
+        // Of a recording, whose parts may be hours apart, they would be waited for.
+        let stamps = (pace == Pace::Live).then_some("-copyts");
         // Its encoder of raw pictures has a thread for each CPU, and keeps as many pictures back as it has threads, less one.
         let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0 \
                     -threads 1";
         let mut command = Command::new(PROGRAM);
-        command.args(early.split_whitespace()).args(&input.arguments);
+        command.args(early.split_whitespace()).args(stamps).args(&input.arguments);
         command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo"]);
         // Without, the end of a picture stays in its buffer until the next one comes.
         command.args(["-flush_packets", "1", "pipe:1"]);
@@ -288,8 +292,6 @@ impl Decoder {
 
         let mailbox = Mailbox::new();
         let spare = Buffers::default();
-        let pace =
-            if input.arguments.iter().any(|it| it == "-re") { Pace::Waits } else { Pace::Live };
         if let (Some(pictures), Some(lines)) = (child.stdout.take(), child.stderr.take()) {
             let (announce, announced) = channel();
             let lines_to = mailbox.clone();

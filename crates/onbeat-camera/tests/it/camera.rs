@@ -480,6 +480,30 @@ fn a_recording_gives_all_its_pictures() {
 }
 
 #[test]
+fn a_recording_whose_stamps_jump_by_an_hour_is_played_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("joined.ts");
+    let mut joined = Vec::new();
+    for offset in ["0", "3600"] {
+        let words = "-v error -f lavfi -i testsrc2=size=64x48:rate=25 -t 1 -c:v mpeg2video";
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(words.split(' ')).args(["-output_ts_offset", offset, "-f", "mpegts", "-"]);
+        let Some(part) = ffmpeg.output().ok().filter(|it| it.status.success()) else {
+            println!("skipped: ffmpeg is not installed");
+            return;
+        };
+        joined.extend(part.stdout);
+    }
+    std::fs::write(&file, joined).unwrap();
+    let arguments = ["run", file.to_str().unwrap(), "--name", &name("joined"), "--json"];
+    let output = waited(camera(&arguments).spawn().unwrap());
+    let account: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The decoder may not finish the picture at the joint.
+    assert!(account["published"].as_u64() >= Some(48), "{account}");
+    assert_eq!(account["reconnections"], 0, "{account}");
+}
+
+#[test]
 fn cameras_are_listed_with_their_sizes() {
     let child = started("test:64x48@30", "listed");
     drop(opened("listed"));
