@@ -353,8 +353,8 @@ impl Firmware {
         if request & ERROR != 0 {
             self.error = false;
             self.report_state(esc);
-        } else if self.error && target > self.state {
-            // The error must be acknowledged before a higher state.
+        } else if self.error && target >= self.state && target != INIT {
+            // The error must be acknowledged before the same or a higher state; INIT ends it.
             return;
         }
 
@@ -423,6 +423,7 @@ impl Firmware {
             self.inputs.gather(&self.objects, esc.process_memory_mut());
         }
 
+        self.error = false;
         self.change_state(esc, target);
         self.report_state(esc);
         self.stepped_ns = self.stepped_ns.max(now_ns.saturating_sub(FREE_RUN_NS));

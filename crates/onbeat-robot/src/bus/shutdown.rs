@@ -3,6 +3,7 @@
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
 use super::cyclic::ACYCLIC;
+use onbeat_ethercat::al::ERROR;
 use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS};
 use onbeat_ethercat::wire::Wire;
 
@@ -10,12 +11,12 @@ use onbeat_ethercat::wire::Wire;
 const STATE_WITHIN_NS: u64 = 100_000_000;
 const LOOK_EVERY_NS: u64 = 1_000_000;
 
-/// Requests a state of all devices and waits until they report it. Devices that do not reach it are
-/// left to their watchdogs.
+/// Requests a state of all devices, acknowledging errors, and waits until they report it. Devices
+/// that do not reach it are left to their watchdogs.
 pub(super) fn request_state<W: Wire>(wire: &mut W, state: u8, devices: usize) {
     let mut frame = [0; LONGEST];
     let mut writer = Writer::new(&mut frame, ACYCLIC);
-    let asked = writer.push_data(Command::Bwr, register(0, AL_CONTROL), &[state, 0]);
+    let asked = writer.push_data(Command::Bwr, register(0, AL_CONTROL), &[state | ERROR, 0]);
     let Some(at) = asked.and_then(|_| writer.push(Command::Brd, register(0, AL_STATUS), 2)) else {
         return;
     };

@@ -14,7 +14,11 @@ fn states_are_reached_one_by_one() {
     assert_eq!(world.ask_state(0x1001, 0x11), (0x01, 0));
     assert_eq!(world.ask_state(0x1001, 2), (2, 0));
     assert_eq!(world.ask_state(0x1001, 8), (0x12, 0x0011));
+    assert_eq!(world.ask_state(0x1001, 2), (0x12, 0x0011), "the same state does not acknowledge");
     assert_eq!(world.ask_state(0x1001, 0x12), (2, 0));
+    assert_eq!(world.ask_state(0x1001, 8), (0x12, 0x0011));
+    assert_eq!(world.ask_state(0x1001, 1), (1, 0), "INIT ends an error");
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
     assert_eq!(world.ask_state(0x1001, 4), (4, 0));
     assert_eq!(world.ask_state(0x1001, 8), (8, 0));
     assert_eq!(world.ask_state(0x1001, 1), (1, 0), "down in one step");
