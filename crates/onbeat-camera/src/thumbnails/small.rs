@@ -7,7 +7,7 @@ use jpeg_encoder::{ColorType, Encoder};
 use onbeat_control::frames::MOST_SIDE;
 
 use super::message::LoggedPicture;
-use crate::convert;
+use crate::convert::{self, ChromaRows, Colours, Picture};
 use crate::source::jpeg::Jpegs;
 
 /// Qualities that are tried, until a picture is short enough.
@@ -106,25 +106,35 @@ fn shrunk((width, height): (usize, usize), rgb: &[u8], size: [usize; 2]) -> Vec<
     to
 }
 
-/// Red, green and blue of pixels of an encoding of ROS (`sensor_msgs/image_encodings.hpp`).
+/// Red, green and blue of pixels of an encoding of ROS (`sensor_msgs/image_encodings.hpp`). The four
+/// pixels of a cell of a Bayer sensor have the same: a small picture needs no more.
 fn rows_of(
     (width, height): (usize, usize),
     encoding: &str,
     step: usize,
     data: &[u8],
 ) -> Result<Vec<u8>, String> {
-    let (bytes, places): (usize, [usize; 3]) = match encoding {
-        "rgb8" | "8UC3" => (3, [0, 1, 2]),
-        "bgr8" => (3, [2, 1, 0]),
-        "rgba8" => (4, [0, 1, 2]),
-        "bgra8" | "8UC4" => (4, [2, 1, 0]),
-        "mono8" | "8UC1" => (1, [0, 0, 0]),
+    // Sides of a cell, bytes of a pixel, and where a cell has the colours: its row, and the byte there.
+    let (cell, bytes, places): (usize, usize, [(usize, usize); 3]) = match encoding {
+        "rgb8" | "8UC3" => (1, 3, [(0, 0), (0, 1), (0, 2)]),
+        "bgr8" => (1, 3, [(0, 2), (0, 1), (0, 0)]),
+        "rgba8" => (1, 4, [(0, 0), (0, 1), (0, 2)]),
+        "bgra8" | "8UC4" => (1, 4, [(0, 2), (0, 1), (0, 0)]),
+        "mono8" | "8UC1" => (1, 1, [(0, 0); 3]),
+        "bayer_rggb8" => (2, 1, [(0, 0), (0, 1), (1, 1)]),
+        "bayer_bggr8" => (2, 1, [(1, 1), (0, 1), (0, 0)]),
+        "bayer_gbrg8" => (2, 1, [(1, 0), (0, 0), (0, 1)]),
+        "bayer_grbg8" => (2, 1, [(0, 1), (0, 0), (1, 0)]),
+        // Luma of each pixel, chroma of two, from blue on.
+        "yuv422" | "uyvy" => (1, 2, [(0, 1), (0, 0), (0, 2)]),
+        "yuv422_yuy2" | "yuyv" => (1, 2, [(0, 0), (0, 1), (0, 3)]),
         other => {
             return Err(format!("pictures of the encoding \"{}\" are not decoded", cut(other)));
         }
     };
     let most = MOST_SIDE as usize;
-    if width == 0 || height == 0 || width.max(height) > most {
+    let is_yuv = bytes == 2;
+    if width.min(height) < cell || width.max(height) > most || is_yuv && !width.is_multiple_of(2) {
         return Err(format!("a size of {width} x {height}"));
     }
     let is_whole = step >= width * bytes
@@ -132,12 +142,50 @@ fn rows_of(
     if !is_whole {
         return Err("pixels are missing".to_owned());
     }
+    if is_yuv {
+        return Ok(rows_of_pairs((width, height), places.map(|(_, byte)| byte), step, data));
+    }
     let mut to = Vec::with_capacity(3 * width * height);
+    // At an odd side, the last pixels belong to the cell before.
+    let begin = |at: usize, side: usize| (at / cell).min(side / cell - 1) * cell;
     for y in 0..height {
-        let row = &data[y * step..][..width * bytes];
-        to.extend(row.chunks_exact(bytes).flat_map(|pixel| places.map(|place| pixel[place])));
+        let top = begin(y, height);
+        for x in 0..width {
+            let left = begin(x, width) * bytes;
+            to.extend(places.map(|(row, byte)| data[(top + row) * step + left + byte]));
+        }
     }
     Ok(to)
+}
+
+/// The same of pairs of pixels with their own luma and common chroma, at these places of a pair.
+fn rows_of_pairs(
+    (width, height): (usize, usize),
+    [luma, blue, red]: [usize; 3],
+    step: usize,
+    data: &[u8],
+) -> Vec<u8> {
+    let (mut lumas, mut blues, mut reds) = (Vec::new(), Vec::new(), Vec::new());
+    for row in data.chunks(step).take(height) {
+        let (pairs, _) = row[..2 * width].as_chunks::<4>();
+        for pair in pairs {
+            lumas.extend([pair[luma], pair[luma + 2]]);
+            blues.push(pair[blue]);
+            reds.push(pair[red]);
+        }
+    }
+    let picture = Picture::Yuv {
+        width,
+        height,
+        luma: &lumas,
+        blue: &blues,
+        red: &reds,
+        rows: ChromaRows::Full,
+        colours: Colours::default(),
+    };
+    let mut rgb = Vec::new();
+    convert::rows_of(&picture, 3, &mut rgb);
+    rgb
 }
 
 /// Whether decoding can begin with an access unit, by the types of its units (ITU-T H.264, table 7-1; H.265, table 7-1).
@@ -202,7 +250,25 @@ mod tests {
         assert_eq!(of("bgr8", 7, &[3, 2, 1, 6, 5, 4, 9]).unwrap(), same);
         assert_eq!(of("bgra8", 8, &[3, 2, 1, 0, 6, 5, 4, 0]).unwrap(), same);
         assert_eq!(of("mono8", 2, &[7, 8]).unwrap(), [7, 7, 7, 8, 8, 8]);
-        assert!(of("bayer_rggb8", 2, &[7, 8]).unwrap_err().contains("bayer_rggb8"));
+        let levels = |pixel: [u8; 3]| pixel.repeat(9);
+        for (encoding, [first, second, third, fourth]) in [
+            ("bayer_rggb8", [1, 2, 2, 3]),
+            ("bayer_bggr8", [3, 2, 2, 1]),
+            ("bayer_gbrg8", [2, 3, 1, 2]),
+            ("bayer_grbg8", [2, 1, 3, 2]),
+        ] {
+            let above = [first, second, first, 0];
+            let data = [above, [third, fourth, third, 0], above].concat();
+            assert_eq!(rows_of((3, 3), encoding, 4, &data).unwrap(), levels([1, 2, 3]));
+        }
+        // Black and white, and two pixels of the red that BT.601 has at these levels.
+        assert_eq!(of("yuyv", 4, &[16, 128, 235, 128]).unwrap(), [0, 0, 0, 255, 255, 255]);
+        let red = of("yuv422_yuy2", 4, &[81, 90, 81, 240]).unwrap();
+        assert!(red[0] > 250 && red[1].max(red[2]) < 5 && red[..3] == red[3..], "{red:?}");
+        assert_eq!(of("uyvy", 4, &[90, 81, 240, 81]).unwrap(), red);
+        assert_eq!(rows_of((3, 1), "uyvy", 6, &[0; 6]).unwrap_err(), "a size of 3 x 1");
+        assert_eq!(rows_of((1, 2), "bayer_rggb8", 1, &[0; 2]).unwrap_err(), "a size of 1 x 2");
+        assert!(of("16UC1", 4, &[0; 4]).unwrap_err().contains("16UC1"));
         assert_eq!(of("rgb8", 6, &same[..5]).unwrap_err(), "pixels are missing");
         assert!(rows_of((1 << 40, 1), "rgb8", 0, &[]).is_err());
         assert!(rows_of((2, 1 << 14), "rgb8", usize::MAX, &[0; 64]).is_err());
