@@ -97,7 +97,7 @@ test('at a time stands the last picture before it, and the last one that is kept
   assert.equal(frameWords(lane, -1), 'left/image: no picture yet');
   assert.match(
     framesLead(FRAMES),
-    /4 of the log are before or after the run\. left\/image: 2 not shown: damaged JPEG pictures\./,
+    /4 of the log are before or after the run\. left\/image: 2 not shown: JPEG pictures that cannot be decoded\./,
   );
   assert.deepEqual(readText(walking([{ frames: FRAMES }]), 'robot').files[0]!.frames, FRAMES);
 });

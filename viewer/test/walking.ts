@@ -107,7 +107,7 @@ export const FRAMES: RunFrames[] = [
     clock: 'cycles',
     more: 0,
     outside: 4,
-    undecoded: { 'damaged JPEG pictures': 2 },
+    undecoded: { 'JPEG pictures that cannot be decoded': 2 },
     numbers: Array.from({ length: 110 }, (_, i) => i + 1 + (i >= 30 ? 10 : 0)),
     t_us: Array.from({ length: 110 }, (_, i) => 20_000 + 50_000 * (i + (i >= 30 ? 10 : 0))),
     pictures: [

@@ -50,7 +50,7 @@ impl Small {
 
     fn of_jpeg(data: &[u8], side: usize, most: usize) -> Result<Self, String> {
         let mut decoder = Jpegs::new(false);
-        decoder.decode(data).map_err(|_| "damaged JPEG pictures".to_owned())?;
+        decoder.decode(data).map_err(|_| "JPEG pictures that cannot be decoded".to_owned())?;
         let (picture, mut rgb) = (decoder.picture(), Vec::new());
         convert::rows_of(&picture, 3, &mut rgb);
         Self::of_rgb(picture.size(), &rgb, side, most)
