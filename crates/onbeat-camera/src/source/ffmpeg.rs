@@ -277,7 +277,8 @@ impl Decoder {
         // Of a recording, whose parts may be hours apart, they would be waited for.
         let stamps = (pace == Pace::Live).then_some("-copyts");
         // Its encoder of raw pictures has a thread for each CPU, and keeps as many pictures back as it has threads, less one.
-        let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0 \
+        // Up to version 6.1, `-autoscale 0` is the same; later ones take the 0 for an output.
+        let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -noautoscale \
                     -threads 1";
         let mut command = Command::new(PROGRAM);
         command.args(early.split_whitespace()).args(stamps).args(&input.arguments);
