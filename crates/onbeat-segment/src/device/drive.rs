@@ -119,8 +119,8 @@ impl Drive {
         } else {
             self.controlword
         };
-        self.apply_controlword(objects, controlword);
         let mode = self.mode(objects);
+        self.apply_controlword(objects, mode, controlword);
         let mut left_ns = step.elapsed_ns;
         while left_ns > 0 {
             let part_ns = left_ns.min(LONGEST_STEP_NS);
@@ -138,7 +138,7 @@ impl Drive {
         emergency
     }
 
-    fn apply_controlword(&mut self, objects: &mut Dictionary, controlword: u16) {
+    fn apply_controlword(&mut self, objects: &mut Dictionary, mode: i8, controlword: u16) {
         let before = self.power;
         self.power = self.power.after(controlword, self.controlword);
         if before == PowerState::Fault && self.power == PowerState::SwitchOnDisabled {
@@ -152,19 +152,30 @@ impl Drive {
         }
 
         let rising = controlword & !self.controlword;
-        if self.power == PowerState::OperationEnabled {
-            self.profile.command(objects, &self.objects, controlword, rising);
-            self.homing.command(rising);
+        // The same bit is a new set-point in one mode, and the start of homing in another.
+        let is_enabled = self.power == PowerState::OperationEnabled;
+        match mode {
+            mode::PP if is_enabled => {
+                self.profile.command(objects, &self.objects, controlword, rising);
+            }
+            mode::HM if is_enabled => self.homing.command(rising),
+            _ => {}
         }
 
         self.controlword = controlword;
         self.motor.brake = !self.power.is_powered();
     }
 
-    fn mode(&self, objects: &mut Dictionary) -> i8 {
+    /// Returns the mode of operation. A drive that changes it holds its position until it gets a
+    /// target in the new one.
+    fn mode(&mut self, objects: &mut Dictionary) -> i8 {
         let requested = objects.u8(self.objects.mode) as i8;
         let current = objects.u8(self.objects.mode_display) as i8;
         let mode = if mode::is_supported(requested) { requested } else { current };
+        if mode != current {
+            self.profile.start_at(self.position(), f64::from(self.motor.counts_per_s()));
+            self.last_target = None;
+        }
         objects.put(self.objects.mode_display, [mode as u8]);
         mode
     }
@@ -394,6 +405,9 @@ impl Drive {
                 mode::PP => self.profile.position_status(self.position()),
                 mode::PV => {
                     self.profile.velocity_status(objects, &slots, self.motor.counts_per_s())
+                }
+                mode::PT => {
+                    self.profile.torque_status(objects, &slots, self.motor.torque_permille())
                 }
                 mode::HM => self.homing.status(),
                 _ => MODE_12,

@@ -149,6 +149,17 @@ impl MotionProfile {
         self.torque += (wanted - self.torque).clamp(-change, change);
         self.torque
     }
+
+    /// Returns the statusword bit of profile torque: within a hundredth of the rated torque.
+    pub(crate) fn torque_status(
+        &self,
+        objects: &Dictionary,
+        slots: &DriveObjects,
+        actual: i16,
+    ) -> u16 {
+        let wanted = objects.i16(slots.target_torque);
+        if actual.abs_diff(wanted) <= 10 { TARGET_REACHED } else { 0 }
+    }
 }
 
 /// Progress of homing.

@@ -169,7 +169,33 @@ fn profile_torque_ramps_with_its_slope() {
     joint.torque = 500;
     let shown = joint.run(21);
     assert!((60..=110).contains(&shown.torque), "5000 thousandths per second for 20 ms: {shown:?}");
-    assert!((joint.run(200).torque - 500).abs() <= 2);
+    assert_eq!(shown.status & 0x1400, 0, "on its way");
+    let shown = joint.run(200);
+    assert!((shown.torque - 500).abs() <= 2, "{shown:?}");
+    assert_eq!(shown.status & 0x1400, 0x0400, "target reached; bit 12 is reserved");
+}
+
+#[test]
+fn a_target_of_one_mode_does_not_move_the_drive_in_another() {
+    let mut joint = Joint::enabled(1, "");
+    joint.position = 20_000;
+    joint.control = 0x1f;
+    joint.run(2);
+    joint.control = 0x0f;
+    joint.run(800);
+    joint.mode = 6;
+    let shown = joint.run(20);
+    assert!((shown.position - 20_000).abs() <= 100, "homing was not started: {shown:?}");
+
+    joint.mode = 8;
+    for _ in 0..200 {
+        joint.position += 50;
+        joint.cycle();
+    }
+    joint.run(200);
+    joint.mode = 1;
+    let shown = joint.run(200);
+    assert!((shown.position - 30_000).abs() <= 100, "no new set-point: {shown:?}");
 }
 
 #[test]
