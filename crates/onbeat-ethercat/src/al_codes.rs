@@ -24,6 +24,8 @@ const CLOCK: &str = "check its `sync0`, and the cables before it";
 const PULSES: &str = "send its outputs in time: raise the priority of the loop, or its `shift_us`";
 const MODULES: &str = "compare its plugged modules with the slots of the file";
 const POWER: &str = "switch the device off and on; if that does not help, see the vendor's manual";
+const SUPPLY: &str = "measure its supply voltage under load";
+const TEMPERATURE: &str = "check its cooling and its ambient temperature";
 const OUTPUTS: &str = "send its outputs within the watchdog time";
 
 /// All codes with a name, in their order.
@@ -117,6 +119,10 @@ pub const AL_CODES: &[AlCode] = &[
     known(0x0060, "device restarted locally", "request its states again"),
     known(0x0061, "device identification value updated", "restart the bus"),
     known(0x0070, "detected modules do not match the configured ones", MODULES),
+    known(0x0080, "supply voltage too low", SUPPLY),
+    known(0x0081, "supply voltage too high", SUPPLY),
+    known(0x0082, "temperature too low", TEMPERATURE),
+    known(0x0083, "temperature too high", TEMPERATURE),
     known(0x00f0, "application controller available", "request its states again"),
 ];
 
