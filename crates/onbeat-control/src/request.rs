@@ -211,18 +211,53 @@ pub enum RequestFailure {
 /// Result of a request: the bytes read, empty after a write.
 pub type RequestAnswer = Result<Vec<u8>, RequestFailure>;
 
-/// Meaning of the most common abort codes (ETG.1000.6, 5.6.2.7.2).
+/// Meaning of the abort codes of the standard (ETG.1000.6, 5.6.2.7.2, and ETG.1020).
 fn abort_words(code: u32) -> &'static str {
     match code {
+        0x0503_0000 => ": toggle bit not alternated",
+        0x0504_0000 => ": timeout of the transfer",
+        0x0504_0001 => ": unknown command",
+        0x0504_0005 => ": out of memory",
         0x0601_0000 => ": unsupported access",
         0x0601_0001 => ": write-only object",
         0x0601_0002 => ": read-only object",
+        0x0601_0003 => ": entry 0 must be set to 0 first",
+        0x0601_0004 => ": no complete access to this object",
+        0x0601_0005 => ": object longer than the mailbox",
+        0x0601_0006 => ": object is mapped to the outputs",
         0x0602_0000 => ": object does not exist",
         0x0604_0041 => ": object cannot be mapped",
+        0x0604_0042 => ": mapped objects exceed the PDO",
+        0x0604_0043 => ": incompatible parameters",
+        0x0604_0047 => ": internal incompatibility",
+        0x0606_0000 => ": hardware error",
         0x0607_0010 | 0x0607_0012 | 0x0607_0013 => ": wrong length",
         0x0609_0011 => ": subindex does not exist",
         0x0609_0030..=0x0609_0032 => ": value out of range",
-        0x0800_0020..=0x0800_0022 => ": not possible in the present state",
+        0x0609_0036 => ": maximum below minimum",
+        0x0800_0000 => ": general error",
+        0x0800_0020 => ": cannot be transferred or stored",
+        0x0800_0021 => ": cannot be transferred or stored: local control",
+        0x0800_0022 => ": not possible in the present state",
+        0x0800_0023 => ": no object dictionary",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_code_is_explained_as_the_standard_does() {
+        for (code, words) in [
+            (0x0601_0006, "0x06010006: object is mapped to the outputs"),
+            (0x0800_0020, "0x08000020: cannot be transferred or stored"),
+            (0x0800_0022, "0x08000022: not possible in the present state"),
+            (0x1234_5678, "0x12345678"),
+        ] {
+            let said = RequestFailure::Abort(code).to_string();
+            assert_eq!(said, format!("the device refused with abort code {words}"));
+        }
     }
 }
