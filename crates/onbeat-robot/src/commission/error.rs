@@ -210,6 +210,12 @@ const fn foe_words(code: u32) -> &'static str {
         0x8009 => "not in bootstrap",
         0x800a => "no rights",
         0x800b => "program error",
+        0x800c => "checksum wrong",
+        0x800d => "firmware does not fit the hardware",
+        0x800f => "no file to read",
+        0x8010 => "file header missing",
+        0x8011 => "flash error",
+        0x8012 => "file incompatible",
         _ => "no name in ETG.1000.6",
     }
 }
