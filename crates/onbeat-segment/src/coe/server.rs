@@ -132,7 +132,7 @@ impl SdoServer {
             None => match head[0] >> 5 {
                 DOWNLOAD => self.download(objects, state, request, reply),
                 UPLOAD => self.upload(objects, state, &head, reply),
-                DOWNLOAD_SEGMENT => self.download_segment(objects, request, reply),
+                DOWNLOAD_SEGMENT => self.download_segment(objects, state, request, reply),
                 UPLOAD_SEGMENT => self.upload_segment(head[0], reply),
                 ABORT => {
                     self.transfer = ServerTransfer::None;
@@ -218,12 +218,15 @@ impl SdoServer {
 
     /// Collects a whole object, from entry 0 or 1 on.
     fn gather(&mut self, objects: &Dictionary, state: u8, index: u16, from: u8) -> Result<(), u32> {
-        for entry in whole_object(objects, index, from)? {
-            check_access(entry, access::READ, state, abort::WRITE_ONLY)?;
+        let entries = whole_object(objects, index, from)?;
+        check_any(entries, access::READ, state, abort::WRITE_ONLY)?;
+        for entry in entries {
             let bits = entry.bits_from(from);
             self.buffer.resize(bits.end.div_ceil(8), 0);
-            let to = self.buffer.as_mut_slice();
-            copy_bits((to, bits.start), (objects.bytes(entry), 0), bits.len());
+            if check_access(entry, access::READ, state, abort::WRITE_ONLY).is_ok() {
+                let to = self.buffer.as_mut_slice();
+                copy_bits((to, bits.start), (objects.bytes(entry), 0), bits.len());
+            }
         }
         Ok(())
     }
@@ -242,11 +245,8 @@ impl SdoServer {
         let subindex = request[3];
         let complete = head & 0x10 != 0;
         if complete {
-            for entry in
-                whole_object(objects, index, subindex)?.iter().filter(|entry| entry.subindex > 0)
-            {
-                check_access(entry, access::WRITE, state, abort::READ_ONLY)?;
-            }
+            let entries = whole_object(objects, index, subindex)?;
+            check_any(entries, access::WRITE, state, abort::READ_ONLY)?;
         } else {
             check_access(objects.lookup(index, subindex)?, access::WRITE, state, abort::READ_ONLY)?;
         }
@@ -270,7 +270,7 @@ impl SdoServer {
 
         let outcome = if self.buffer.len() >= size {
             self.transfer = ServerTransfer::None;
-            self.store(objects, index, subindex, complete)?
+            self.store(objects, state, (index, subindex), complete)?
         } else {
             self.transfer = ServerTransfer::Download { index, subindex, complete, size, toggle: 0 };
             SdoOutcome::Reply
@@ -283,6 +283,7 @@ impl SdoServer {
     fn download_segment(
         &mut self,
         objects: &mut Dictionary,
+        state: u8,
         request: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<SdoOutcome, u32> {
@@ -308,7 +309,7 @@ impl SdoServer {
                 return Err(abort::LENGTH);
             }
             self.transfer = ServerTransfer::None;
-            self.store(objects, index, subindex, complete)?
+            self.store(objects, state, (index, subindex), complete)?
         } else {
             let toggle = toggle ^ 0x10;
             self.transfer = ServerTransfer::Download { index, subindex, complete, size, toggle };
@@ -324,8 +325,8 @@ impl SdoServer {
     fn store(
         &mut self,
         objects: &mut Dictionary,
-        index: u16,
-        subindex: u8,
+        state: u8,
+        (index, subindex): (u16, u8),
         complete: bool,
     ) -> Result<SdoOutcome, u32> {
         if !complete {
@@ -354,7 +355,7 @@ impl SdoServer {
             let entry = entry.ok_or(abort::NO_ENTRY)?;
             let slot = entry.slot;
             let bytes = entry.kind.bytes();
-            let writable = entry.access & access::WRITE != 0;
+            let writable = check_access(entry, access::WRITE, state, abort::READ_ONLY).is_ok();
             let bits = entry.bits_from(subindex);
             // Entries that are not sent keep their values: objects with a variable number of
             // entries are sent up to the last one.
@@ -412,6 +413,20 @@ fn copy_bits((to, to_bit): (&mut [u8], usize), (from, from_bit): (&[u8], usize),
         let at = from_bit + bit;
         put_bit(to, to_bit + bit, from[at / 8] >> (at % 8) & 1 != 0);
     }
+}
+
+/// Checks that at least one entry can be read or written in this AL state, as [`check_access`].
+/// Complete access reads zeros of the others, and ignores what is written to them.
+fn check_any(entries: &[ObjectEntry], right: u16, state: u8, never: u32) -> Result<(), u32> {
+    let mut refused = None;
+    for entry in entries {
+        match check_access(entry, right, state, never) {
+            Ok(()) => return Ok(()),
+            // Another state is more than never.
+            Err(code) => refused = refused.max(Some(code)),
+        }
+    }
+    refused.map_or(Ok(()), Err)
 }
 
 /// Checks that an entry can be read or written in this AL state; `never` is the abort code when it

@@ -406,9 +406,10 @@ fn values_of_one_name_are_those_of_their_subindices_in_every_dictionary() {
 fn complete_access_has_the_bits_of_a_record_where_the_file_places_them() {
     // As the settings of analogue terminals: flags, a gap, and a value.
     let item = |number: u32, kind: &str, bits: u32, at: u32| {
+        let access = if number == 2 { "ro" } else { "rw" };
         format!(
             "<SubItem><SubIdx>{number}</SubIdx><Name>i{number}</Name><Type>{kind}</Type><BitSize>{bits}</BitSize>\
-             <BitOffs>{at}</BitOffs><Flags><Access>rw</Access></Flags></SubItem>"
+             <BitOffs>{at}</BitOffs><Flags><Access>{access}</Access></Flags></SubItem>"
         )
     };
     let items = [
@@ -432,15 +433,15 @@ fn complete_access_has_the_bits_of_a_record_where_the_file_places_them() {
     assert_eq!(world.ask_state(0x1001, 2), (2, 0));
 
     let mut write = vec![0x31, 0x00, 0x80, 0, 6, 0, 0, 0];
-    write.extend_from_slice(&[17, 0, 0b1_0110, 0, 0x34, 0x12]);
-    assert_eq!(world.sdo(0x1001, &write)[0], 0x60);
-    for (entry, value) in [(1, &[0][..]), (2, &[1][..]), (5, &[5][..]), (17, &[0x34, 0x12][..])] {
+    write.extend_from_slice(&[17, 0, 0b1_0111, 0, 0x34, 0x12]);
+    assert_eq!(world.sdo(0x1001, &write)[0], 0x60, "what is read-only is ignored");
+    for (entry, value) in [(1, &[1][..]), (2, &[0][..]), (5, &[5][..]), (17, &[0x34, 0x12][..])] {
         assert_eq!(world.segment.value(0, 0x8000, entry), Some(value), "{entry}");
     }
     let read = world.sdo(0x1001, &[0x50, 0x00, 0x80, 0, 0, 0, 0, 0]);
-    assert_eq!(read[4..], [6, 0, 0, 0, 17, 0, 0b1_0110, 0, 0x34, 0x12]);
+    assert_eq!(read[4..], [6, 0, 0, 0, 17, 0, 0b1_0101, 0, 0x34, 0x12]);
     let read = world.sdo(0x1001, &[0x50, 0x00, 0x80, 1, 0, 0, 0, 0]);
-    assert_eq!(read[..8], [0x53, 0x00, 0x80, 1, 0b1_0110, 0, 0x34, 0x12]);
+    assert_eq!(read[..8], [0x53, 0x00, 0x80, 1, 0b1_0101, 0, 0x34, 0x12]);
 }
 
 #[test]
