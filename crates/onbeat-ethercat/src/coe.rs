@@ -130,6 +130,8 @@ pub mod abort {
     pub const WRITE_ONLY: u32 = 0x0601_0001;
     /// Write to a read-only object.
     pub const READ_ONLY: u32 = 0x0601_0002;
+    /// Entry 0 must be set to 0 before.
+    pub const NOT_CLEARED: u32 = 0x0601_0003;
     /// The object does not exist.
     pub const NO_OBJECT: u32 = 0x0602_0000;
     /// The object cannot be mapped.

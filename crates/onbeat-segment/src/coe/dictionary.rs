@@ -142,6 +142,19 @@ impl Dictionary {
         Ok(())
     }
 
+    /// Checks that entry 0 of a PDO mapping or assignment is 0 before another entry is changed.
+    ///
+    /// # Errors
+    /// The abort code when it is not.
+    pub(crate) fn check_cleared(&self, entry: &ObjectEntry, value: &[u8]) -> Result<(), u32> {
+        let is_list = matches!(entry.index, 0x1600..=0x17ff | 0x1a00..=0x1bff | 0x1c10..=0x1c2f);
+        if !is_list || entry.subindex == 0 || self.bytes(entry) == value {
+            return Ok(());
+        }
+        let count = self.lookup(entry.index, 0)?;
+        if self.u8(count.slot) == 0 { Ok(()) } else { Err(abort::NOT_CLEARED) }
+    }
+
     /// Checks that the PDO exists, and has the direction of its SyncManager: outputs and inputs
     /// have 0x1C12 and 0x1C13 in devices with two.
     fn check_assignment(&self, index: u16, subindex: u8, value: &[u8]) -> Result<(), u32> {

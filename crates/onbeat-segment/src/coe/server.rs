@@ -341,6 +341,7 @@ impl SdoServer {
             }
 
             objects.check_mapping(index, subindex, &self.buffer)?;
+            objects.check_cleared(objects.lookup(index, subindex)?, &self.buffer)?;
             objects.raw_mut(slot, bytes).copy_from_slice(&self.buffer);
             return Ok(SdoOutcome::Written(index));
         }

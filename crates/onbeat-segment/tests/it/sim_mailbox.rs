@@ -145,6 +145,10 @@ fn what_does_not_exist_or_has_the_other_direction_cannot_be_mapped() {
     let as_input = world.download(0x1001, 0x1a00, 1, &0x607a_0020u32.to_le_bytes());
     assert_eq!(as_input, Err(0x0604_0041), "the target position as an input");
     assert_eq!(world.download(0x1001, 0x1600, 1, &0x6040_0010u32.to_le_bytes()), Ok(()));
+    let other = 0x6071_0010u32.to_le_bytes();
+    assert_eq!(world.download(0x1001, 0x1600, 1, &other), Err(0x0601_0003), "entry 0 is not 0");
+    assert_eq!(world.download(0x1001, 0x1600, 0, &[0]), Ok(()));
+    assert_eq!(world.download(0x1001, 0x1600, 1, &other), Ok(()));
 }
 
 // ---- SDO information
