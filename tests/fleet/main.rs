@@ -17,6 +17,8 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Completion, Trial};
+use onbeat_host::machine::Host;
+use onbeat_record::{FindingNote, Header};
 use serde_json::Value;
 
 use runs::{add, extend_run, files, fleet, header, said, some_runs, table_files, write_run};
@@ -53,6 +55,10 @@ fn main() {
         ),
         trial("questions::columns_are_those_of_the_program", columns_are_the_same),
         trial("questions::a_name_with_quotes_is_only_a_name", names_are_quoted),
+        trial(
+            "questions::settings_are_asked_as_facts_are_and_shown_on_one_line",
+            settings_are_asked_as_facts_are,
+        ),
         trial(
             "questions::reasons_are_given_where_no_run_is_valid",
             reasons_are_given_where_no_run_is_valid,
@@ -388,6 +394,57 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
     assert!(added.status.success(), "{}", said(&added));
     let found = python.json(&["worst", to.to_str().unwrap(), "--where", &format!("host={name}")]);
     assert_eq!(found["rows"][0]["host"], name);
+    Ok(())
+}
+
+fn settings_are_asked_as_facts_are(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    let mut runs = Vec::new();
+    for night in 0..12_u32 {
+        let path = dir.path().join(format!("{night}.onbeat.hlog"));
+        let is_slow = night >= 6;
+        let kernel = if is_slow { "6.12.2-rt" } else { "6.1.9-rt" };
+        let governor = FindingNote {
+            id: "cpu.governor".to_owned(),
+            title: "Governor".to_owned(),
+            effect: 3,
+            // A value is whatever a file of the machine holds.
+            current: "power\u{1b}[2J\nsave".to_owned(),
+            wanted: "performance".to_owned(),
+            takes: "now".to_owned(),
+            mends: Vec::new(),
+        };
+        let run = Header {
+            host: Host::from_facts([("kernel", Some(kernel.to_owned()))]),
+            findings: is_slow.then_some(governor).into_iter().collect(),
+            ..header("a1", 1.79e9 + 86_400.0 * f64::from(night))
+        };
+        let lateness_ns: Vec<u64> =
+            (1..=200).map(|n| (n * 10 + u64::from(night % 3)) << u32::from(is_slow)).collect();
+        write_run(&path, &run, &lateness_ns);
+        runs.push(path);
+    }
+    add(&runs, &to);
+    let ask = |words: &[&str]| {
+        let question = [&words[..1], &[to.to_str().unwrap()], &words[1..]].concat();
+        said(&python.ask(&question))
+    };
+
+    let both = ["compare", "kernel=6.1.9-rt", "kernel=6.12.2-rt"];
+    let text = ask(&both);
+    assert!(text.contains("not alike in both groups: setting cpu.governor on 1"), "{text}");
+    let text = ask(&[&both[..], &["--alike", "setting cpu.governor"]].concat());
+    assert!(text.contains("undecided: 0 machines ran both"), "{text}");
+    let text = ask(&["drift"]);
+    assert!(text.contains("kernel, setting cpu.governor"), "{text}");
+    for value in ["as wanted", "not as wanted", "power\u{1b}[2J\nsave"] {
+        let condition = format!("setting cpu.governor={value}");
+        let found = python.json(&["worst", to.to_str().unwrap(), "--where", &condition]);
+        assert_eq!(found["rows"][0]["runs"].as_u64(), Some(6), "{value}: {found}");
+    }
+    let text = ask(&["explain", "--where", "setting cpu.governor=\u{1b}[2J"]);
+    assert!(text.contains("fits setting cpu.governor=?[2J") && !text.contains('\u{1b}'), "{text}");
     Ok(())
 }
 

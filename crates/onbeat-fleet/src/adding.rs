@@ -10,6 +10,7 @@ use clap::Args;
 use onbeat_fleet::rows::{Naming, RunRows};
 use onbeat_fleet::store::{Added, DataSet};
 use onbeat_fleet::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
+use onbeat_host::foreign::printable;
 use onbeat_host::program::asked_to_end_once;
 use onbeat_report::units::counted;
 
@@ -171,6 +172,6 @@ fn print_table(table: &Table) {
         shown.map(|((name, _), column)| format!("{name}={}", column.text(row))).collect()
     };
     for row in 0..table.rows() {
-        say(&format!("{}: {}", table.shape().name, words(row).join("  ")));
+        say(&printable(&format!("{}: {}", table.shape().name, words(row).join("  "))));
     }
 }

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .data_set import FleetError
-from .questions import Answer, Fleet
+from .questions import Answer, Fleet, printable
 
 STATUS = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, None: 0}
 UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--alike", action="append", default=[], metavar="FACT", help="leave out machines on which this changed too; may be repeated")
     add("explain", "Find facts and settings that separate machines with long tails from others")
     add("drift", "Find machines whose tail changed, and when")
-    add("causes", "Count causes of spikes by a fact").add_argument("--by", default="kernel", metavar="FACT", help="fact to count by [default: kernel]")
+    add("causes", "Count causes of spikes by a fact or setting").add_argument("--by", default="kernel", metavar="FACT", help="fact, setting or host to count by [default: kernel]")
     add("percentiles", "Print exact percentiles of all samples together, and by machine")
     report = add("report", "Write an HTML page of all machines")
     report.add_argument("-o", "--output", default="fleet.html", metavar="FILE", help="file to write [default: fleet.html]")
@@ -110,7 +110,7 @@ def _print(found: Answer, options: argparse.Namespace) -> None:
         summary = {"schema": "onbeat.fleet/1", "question": options.question, "outcome": found.outcome, "sentences": found.sentences, "rows": found.rows}
         print(json.dumps(_plain(summary), ensure_ascii=False))
     else:
-        parts = [found.title, found.table(max(0, options.most)), "\n".join(found.sentences)]
+        parts = [printable(found.title), found.table(max(0, options.most)), "\n".join(map(printable, found.sentences))]
         print("\n\n".join(part for part in parts if part))
 
 
@@ -123,7 +123,7 @@ def main(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return 0 if options.sql else STATUS[found.outcome]
     except FleetError as why:
-        print(f"error: {why}", file=sys.stderr)
+        print(f"error: {printable(str(why))}", file=sys.stderr)
     except BrokenPipeError:
         # The reader has what it wanted; the interpreter must not write the rest at its end.
         import os

@@ -22,6 +22,12 @@ TABLES: dict[str, dict[str, str]] = json.loads(files(__package__).joinpath("tabl
 MEMORY = "400MB"
 # A day is packed while it is read at most a few times.
 TRIES = 5
+# How settings are named among facts.
+SETTING = "setting "
+# The value of a setting, and of a fact, in a run that has no row of it.
+AS_WANTED, UNREAD = "as wanted", "unknown"
+# What the other values of a setting are together.
+NOT_AS_WANTED = "not as wanted"
 _LANDED = re.compile(r"([0-9a-f]{32})\.(\d+)\.parquet")
 _PACKED = re.compile(r"g(\d+)-\d+\.parquet")
 _SQL_TYPES = {"text": "VARCHAR", "whole": "BIGINT", "flag": "BOOLEAN"}
@@ -324,18 +330,37 @@ class Selection:
             raise FleetError(f"'{text}' is not a valid condition; write FACT=VALUE, such as kernel=6.12.0-rt")
         if name == "host":
             return f" AND c.host = {quoted(value)}"
+        rows, without = self._rows_of(self.fact(name))
+        if value == without:
+            return f" AND c.run NOT IN (SELECT run FROM {rows} AND value <> {quoted(value)})"
+        if value == NOT_AS_WANTED and without == AS_WANTED:
+            return f" AND c.run IN (SELECT run FROM {rows})"
+        return f" AND c.run IN (SELECT run FROM {rows} AND value = {quoted(value)})"
+
+    @staticmethod
+    def _rows_of(known: str) -> tuple[str, str]:
+        """The rows of a fact or a setting, as SQL, and its value in a run that has none of them."""
+        name = known.removeprefix(SETTING)
+        table, without = ("facts", UNREAD) if name == known else ("settings", AS_WANTED)
+        return f"{table} WHERE name = {quoted(name)}", without
+
+    def values(self, name: str) -> tuple[str, str]:
+        """The fact or setting of this name, and its value in each run as a table of SQL."""
+        if name.lower() == "host":
+            return "host", "(SELECT run, host AS value FROM runs)"
         known = self.fact(name)
-        table, name = ("settings", known.removeprefix("setting ")) if known.startswith("setting ") else ("facts", known)
-        return f" AND c.run IN (SELECT run FROM {table} WHERE name = {quoted(name)} AND value = {quoted(value)})"
+        rows, without = self._rows_of(known)
+        table = f"(SELECT r.run, COALESCE(f.value, {quoted(without)}) AS value FROM runs r LEFT JOIN (SELECT run, value FROM {rows}) f ON f.run = r.run)"
+        return known, table
 
     def fact(self, name: str) -> str:
         """The fact of this name, in whatever case it was typed."""
         known = [row[0] for row in self.fleet.rows("SELECT DISTINCT name FROM facts ORDER BY name")]
-        known += [row[0] for row in self.fleet.rows("SELECT DISTINCT CONCAT('setting ', name) FROM settings ORDER BY 1")]
+        known += [row[0] for row in self.fleet.rows(f"SELECT DISTINCT CONCAT({quoted(SETTING)}, name) FROM settings ORDER BY 1")]
         for one in known:
             if one.lower() == name.lower():
                 return one
-        listed = ", ".join(one for one in known if not one.startswith("setting "))
+        listed = ", ".join(one for one in known if not one.startswith(SETTING))
         raise FleetError(f"no run has the fact '{name}'; there are host, {listed}")
 
     def query(self, name: str, **places: str) -> str:

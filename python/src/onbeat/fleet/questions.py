@@ -8,14 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from . import statistics
-from .data_set import DataSet, FleetError, Selection, quoted
+from .data_set import DataSet, FleetError, Selection
 
-PERCENTILES = {50.0: "p50_ns", 90.0: "p90_ns", 99.0: "p99_ns", 99.9: "p999_ns", 99.99: "p9999_ns"}
+PERCENTILES = {50.0: "p50_ns", 90.0: "p90_ns", 99.0: "p99_ns", 99.9: "p999_ns", 99.99: "p9999_ns", 100.0: "max_ns"}
 # What most runs are about.
 MAIN_SERIES = "release_latency"
 # Samples from which ten are beyond p99.9; with fewer the figure is marked.
 SUPPORTED = 10_000
 LEVEL = 0.95
+_CONTROL = dict.fromkeys([*range(32), *range(127, 160)], "?")
 
 
 def time_ns(ns: float) -> str:
@@ -28,6 +29,11 @@ def time_ns(ns: float) -> str:
     value = ns / size
     digits = 0 if unit == "ns" or value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f} {unit}"
+
+
+def printable(text: str) -> str:
+    """A text on one line, without commands to a terminal: names of threads are chosen by whoever runs them."""
+    return text.translate(_CONTROL)
 
 
 def _ln(ppm: float) -> str:
@@ -61,7 +67,7 @@ class Answer:
 
     def table(self, most: int | None = None) -> str:
         """The rows as a table of text."""
-        lines = [list(self.columns.values()), *self.shown[:most]]
+        lines = [[printable(cell) for cell in line] for line in (list(self.columns.values()), *self.shown[:most])]
         if len(lines) == 1:
             return ""
         widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
@@ -346,17 +352,16 @@ class Fleet:
     @staticmethod
     def _drifted(rows: Sequence[dict], tested: Sequence[statistics.Change], hosts: int) -> list[str]:
         alone = sum(not row["with"] for row in rows)
-        found = [f"{_count(alone, 'machine')} changed and no known fact explains it, {len(rows) - alone:,} changed as a fact did"]
+        found = [f"{_count(alone, 'machine')} changed and no known fact or setting explains it, {len(rows) - alone:,} changed as one did"]
         found.append(f"{len(tested):,} of {_count(hosts, 'machine')} have the {2 * statistics.FEWEST_BESIDE} runs that this needs; "
                      "of those named, at most 1 in 100 is expected to be wrong")
         return found
 
     def causes(self, by: str = "kernel", **options) -> Answer:
-        """Causes of spikes, by the value of a fact."""
+        """Causes of spikes, by the value of a fact or a setting, or by `host`."""
         chosen = self._selection(options)
-        name = chosen.fact(by)
-        places = {"by": quoted(name)}
-        queries = [chosen.query("causes", **places), chosen.query("causes_of", **places)]
+        name, values = chosen.values(by)
+        queries = [chosen.query("causes", values=values), chosen.query("causes_of", values=values)]
         of = {row["value"]: row for row in self.data.dictionaries(queries[1])}
         answer = Answer(f"causes of spikes by {name}", queries)
         answer.columns = {"value": name, "kind": "cause", "culprit": "by", "hosts": "machines", "spikes": "spikes", "rate": "per million releases", "worst": "worst"}

@@ -13,6 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from .data_set import AS_WANTED, NOT_AS_WANTED, SETTING, UNREAD
+
 # A fact is named when the chance that any fact without effect is named is at most this.
 FAMILY_WISE = 0.01
 # A machine is named as changed when at most this share of those named is expected not to have.
@@ -21,8 +23,6 @@ FALSE_SHARE = 0.01
 FEWEST_BESIDE = 3
 # Machines with a value of a fact, at least; others are one value together.
 FEWEST_MACHINES = 2
-# What the values of a setting are together.
-NOT_AS_WANTED = "not as wanted"
 _NORMAL = NormalDist()
 
 
@@ -149,11 +149,11 @@ def facts_of(rows: Sequence[tuple], hosts: Sequence[str], runs: np.ndarray) -> t
         # A setting that is as wanted has no row, and a fact that was not read is a value as well.
         rest = runs - sum(values.values())
         if (rest > 0).any():
-            values["as wanted" if name.startswith("setting ") else "unknown"] = np.maximum(rest, 0)
-        if name.startswith("setting ") and len(values) - 1 > len(hosts) / 4:
+            values[AS_WANTED if name.startswith(SETTING) else UNREAD] = np.maximum(rest, 0)
+        if name.startswith(SETTING) and len(values) - 1 > len(hosts) / 4:
             # A list of threads or interrupts differs on every machine; whether it is as wanted does not.
-            wanted = values.pop("as wanted", None)
-            values = {NOT_AS_WANTED: sum(values.values())} | ({} if wanted is None else {"as wanted": wanted})
+            wanted = values.pop(AS_WANTED, None)
+            values = {NOT_AS_WANTED: sum(values.values())} | ({} if wanted is None else {AS_WANTED: wanted})
         shares = {value: n / runs for value, n in values.items()}
         rare = [value for value, share in shares.items() if share.sum() < FEWEST_MACHINES]
         kept = {value: share for value, share in shares.items() if value not in rare}
