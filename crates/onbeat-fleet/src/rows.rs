@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use onbeat_host::machine::FACT_NAMES;
 use onbeat_record::run_dir::{self, BENCH_FILE, RunDirError};
-use onbeat_record::{Header, RunFile, RunFileError};
+use onbeat_record::{Header, RunFile, RunFileError, Timing};
 use sha2::{Digest, Sha256};
 
 use crate::cell_rows::{CellTables, CellsOf};
@@ -47,6 +47,8 @@ const VERSIONS_OF: [&str; 6] =
     ["kernel", "kernel build", "distribution", "image", "BIOS", "microcode"];
 /// What can be left out besides facts: tables, and the command of a run.
 const NOT_FACTS: [&str; 4] = ["settings", "causes", "versions", "command"];
+/// Facts of the loops of a run, as far as all of them have the same one: figures of unlike loops are not those of one machine.
+const LOOP_FACTS: [&str; 4] = ["probe", "loop period", "loop wait", "loop priority"];
 /// The fact that holds the command line.
 const COMMAND_LINE: &str = "kernel command line";
 
@@ -67,6 +69,7 @@ impl Naming {
         let is_known = |name: &&String| {
             NOT_FACTS.contains(&name.as_str())
                 || FACT_NAMES.contains(&name.as_str())
+                || LOOP_FACTS.contains(&name.as_str())
                 || header.host.fact(name).is_some()
         };
         match self.without.iter().find(|name| !is_known(name)) {
@@ -198,7 +201,9 @@ impl RunRows {
         let cells = CellTables::of_files(&of, files);
 
         let complete = bench.into_iter().chain(files).all(RunFile::is_complete);
-        let facts = kept_facts(header, naming);
+        let mut facts = kept_facts(header, naming);
+        let of_loops = loop_facts(files).into_iter();
+        facts.extend(of_loops.filter(|(name, _)| !naming.leaves_out(name)));
         let number_of_cells = cells.cells.rows();
         let mut tables = vec![cells.cells, cells.histograms.sorted(), cells.outages, cells.causes];
         tables.extend(tables_of_header(header, (run, &host), &facts));
@@ -277,6 +282,29 @@ fn kept_facts<'h>(header: &'h Header, naming: &Naming) -> Vec<(&'h str, String)>
         _ => (name, value.to_owned()),
     });
     kept.collect()
+}
+
+fn loop_facts(files: &[RunFile]) -> Vec<(&'static str, String)> {
+    let period = |timing: &Timing| Duration::from_nanos(timing.period_ns);
+    let of_file = |file: &RunFile| {
+        let timing = file.header.timing.as_ref();
+        [
+            Some(file.header.probe.clone()).filter(|probe| !probe.is_empty()),
+            timing.map(|timing| humantime::format_duration(period(timing)).to_string()),
+            timing.map(|timing| timing.wait.clone()),
+            timing.map(|timing| timing.priority.to_string()),
+        ]
+    };
+    let mut all = files.iter().map(of_file);
+    let Some(mut common) = all.next() else { return Vec::new() };
+    for values in all {
+        for (known, value) in common.iter_mut().zip(values) {
+            if *known != value {
+                *known = None;
+            }
+        }
+    }
+    LOOP_FACTS.into_iter().zip(common).filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// A run's own number; for files of before, one that follows from what was written first, and for those of other tools from all of it.

@@ -16,6 +16,25 @@ fn a_dry_run_prints_facts_and_writes_nothing() {
 }
 
 #[test]
+fn what_all_loops_of_a_run_have_in_common_is_a_fact() {
+    let bench =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/runs/bench");
+    let shown = |without: &[&str]| {
+        let mut command = fleet();
+        command.args(["add", "--dry-run"]).args(without).arg(&bench);
+        said(&command.output().unwrap())
+    };
+    let all = shown(&[]);
+    for expected in ["name=probe  value=timer", "loop period  value=1ms", "loop priority  value=0"]
+    {
+        assert!(all.contains(expected), "{expected}: {all}");
+    }
+    // Two of its tunings spin.
+    assert!(!all.contains("loop wait"), "{all}");
+    assert!(!shown(&["--without", "loop period"]).contains("loop period"));
+}
+
+#[test]
 fn facts_and_the_command_can_be_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let runs = some_runs(dir.path(), 1);

@@ -28,6 +28,8 @@ SETTING = "setting "
 AS_WANTED, UNREAD = "as wanted", "unknown"
 # What the other values of a setting are together.
 NOT_AS_WANTED = "not as wanted"
+# Facts of a run's loop, not of its machine.
+LOOP_FACTS = ("probe", "loop period", "loop wait", "loop priority")
 _LANDED = re.compile(r"([0-9a-f]{32})\.(\d+)\.parquet")
 _PACKED = re.compile(r"g(\d+)-\d+\.parquet")
 _SQL_TYPES = {"text": "VARCHAR", "whole": "BIGINT", "flag": "BOOLEAN"}
@@ -366,6 +368,16 @@ class Selection:
     def query(self, name: str, **places: str) -> str:
         """The text of a query about these runs."""
         return filled(name, tuning=quoted(self.tuning), load=quoted(self.load), where=self.where, **places)
+
+    def loops(self) -> dict[str, list[tuple[str, int]]]:
+        """Facts of the loops that are counted, each with its values and the runs of each."""
+        query = ("SELECT f.name, f.value, COUNT(*) AS runs FROM facts f JOIN cells c ON c.run = f.run "
+                 f"WHERE c.valid AND c.tuning = {quoted(self.tuning)} AND c.load = {quoted(self.load)} {self.where} "
+                 f"AND f.name IN ({', '.join(map(quoted, LOOP_FACTS))}) GROUP BY f.name, f.value ORDER BY f.name, runs DESC, f.value")
+        found: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        for name, value, runs in self.fleet.rows(query):
+            found[name].append((value, runs))
+        return found
 
     def left_out(self) -> list[dict]:
         """Cells that no question counts, by reason."""

@@ -101,6 +101,10 @@ class Fleet:
         for one in chosen.others():
             runs = f"{_count(one['runs'], 'run')} of {_count(one['hosts'], 'machine')}"
             about.append(f"not counted: {runs} with another series; --series {one['series']}")
+        for name, values in chosen.loops().items():
+            if len(values) > 1:
+                listed = ", ".join(f"{value} in {_count(runs, 'run')}" for value, runs in values[:4]) + (", ..." if len(values) > 4 else "")
+                about.append(f"unlike loops are counted together: {name} {listed}; --where \"{name}={values[0][0]}\"")
         about += [f"not counted: {_count(one['cells'], 'cell')} of {_count(one['hosts'], 'machine')}: {one['why']}" for one in chosen.left_out()]
         return about
 
