@@ -1,7 +1,7 @@
 //! `onbeat fleet add`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -12,6 +12,7 @@ use onbeat_fleet::store::{Added, DataSet};
 use onbeat_fleet::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
 use onbeat_host::foreign::printable;
 use onbeat_host::program::asked_to_end_once;
+use onbeat_record::run_dir::{BENCH_FILE, RUN_FILE_ENDING};
 use onbeat_report::units::counted;
 
 use crate::{Failure, advise, say};
@@ -83,11 +84,21 @@ pub(crate) fn run(options: &AddOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each run once: onbeat-runs/* has the link `latest` to one of the others.
+/// Each run once: onbeat-runs/* has the link `latest` to one of the others, and the file of a cell is a part of its bench.
 fn distinct(runs: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    runs.iter().filter(|path| known.insert(place(path))).cloned().collect()
+    runs.iter().map(|path| whole(path)).filter(|path| known.insert(place(path))).collect()
+}
+
+/// The bench beside which a run file stands: its cell would be another run of this machine, with the same samples.
+fn whole(path: &Path) -> PathBuf {
+    let is_run_file = path.to_string_lossy().ends_with(RUN_FILE_ENDING) && path.is_file();
+    match path.parent().filter(|dir| is_run_file && dir.join(BENCH_FILE).is_file()) {
+        Some(dir) if dir.as_os_str().is_empty() => PathBuf::from("."),
+        Some(dir) => dir.to_owned(),
+        None => path.to_owned(),
+    }
 }
 
 /// What became of the runs.
@@ -105,7 +116,7 @@ impl Account {
         self.new + self.replaced + self.there + self.failed
     }
 
-    fn sentence(&self, to: &std::path::Path) -> String {
+    fn sentence(&self, to: &Path) -> String {
         let mut parts = vec![format!("{} new", self.new)];
         let further =
             [(self.replaced, "replaced"), (self.there, "there already"), (self.failed, "failed")];
@@ -149,8 +160,8 @@ fn add_some(
 /// Prints the rows that name a machine, its software and its settings.
 fn show(runs: &[PathBuf], naming: &Naming) -> Result<(), Failure> {
     let of_machine = [&RUNS, &FACTS, &SETTINGS, &VERSIONS];
-    for path in runs {
-        let rows = RunRows::read(path, naming)?;
+    for path in distinct(runs) {
+        let rows = RunRows::read(&path, naming)?;
         let (named, figures): (Vec<&Table>, Vec<&Table>) =
             rows.tables.iter().partition(|table| of_machine.contains(&table.shape()));
         named.into_iter().for_each(print_table);

@@ -32,6 +32,18 @@ fn a_link_to_a_run_beside_it_is_not_a_second_one() {
 }
 
 #[test]
+fn a_cell_of_a_bench_is_not_a_second_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/runs/bench");
+    let to = dir.path().join("fleet");
+    let mut runs = files(&bench);
+    runs.push(bench);
+    assert!(runs.len() > 2, "{runs:?}");
+    let said = said(&add(&runs, &to));
+    assert!(said.starts_with("1 run: 1 new, in "), "{said}");
+}
+
+#[test]
 fn an_import_without_a_distribution_is_not_a_valid_measurement() {
     // cyclictest -q: T: 0 ( 23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/min-mean-max.onbeat.hlog");
