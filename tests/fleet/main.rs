@@ -320,15 +320,21 @@ fn a_limit_decides_the_exit_status(python: &Python) -> Result<(), String> {
         code == Some(0)
             && text.contains(
                 "PASS: 20 of 20 machines hold the limit; of machines like these at least 86.1% do"
-            ),
+            )
+            // 200 releases have a fifth of one beyond p99.9.
+            && text.contains("on 20 machines fewer than 10 samples of a run are beyond its p99.9"),
         "{text}"
     );
+    let (code, text) = status(&["--limit", "3us", "--at", "90"]);
+    assert!(code == Some(0) && !text.contains("fewer than 10 samples"), "{text}");
     assert_eq!(status(&["--limit", "1us"]).0, Some(1));
     assert_eq!(status(&["--limit", "3us", "--share", "80"]).0, Some(0));
     assert_eq!(status(&["--limit", "3us", "--share", "99"]).0, Some(3));
     // Any share of releases is answered from buckets, and the same one equally.
     assert_eq!(status(&["--limit", "1us", "--at", "40.5"]).0, Some(0));
-    assert_eq!(status(&["--limit", "1us", "--at", "60.5"]).0, Some(1));
+    let (code, text) = status(&["--limit", "1001ns", "--at", "60.5"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("within 1.001 µs") && text.contains("largest bucket"), "{text}");
     assert_eq!(status(&["--limit", "3us", "--exact"]).0, Some(0));
 
     // One release of a thousand beyond the limit is 99.9 % within, by both ways.

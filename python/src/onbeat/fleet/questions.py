@@ -31,6 +31,12 @@ def time_ns(ns: float) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
+def _typed_ns(ns: int) -> str:
+    """A time that somebody typed, of all its digits."""
+    unit, size = next(((unit, size) for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)) if ns >= size), ("ns", 1.0))
+    return f"{ns / size:.12g} {unit}"
+
+
 def printable(text: str) -> str:
     """A text on one line, without commands to a terminal: names of threads are chosen by whoever runs them."""
     return text.translate(_CONTROL)
@@ -173,14 +179,16 @@ class Fleet:
         chosen = self._selection(options)
         if at in PERCENTILES and not exact:
             rows, query = self._held_by_cells(chosen, limit_ns, PERCENTILES[at])
+            figure, title = "worst_ns", f"worst p{at:g}"
         else:
             rows, query = self._held_by_buckets(chosen, limit_ns, at)
-        answer = Answer(f"machines of which at least {at:g} % of the releases of each run are within {time_ns(limit_ns)}", [query])
-        answer.columns = {"host": "machine", "runs": "runs", "held": "runs within", "worst": f"worst p{at:g}"}
-        rows.sort(key=lambda row: (row["held"] == row["runs"], -row["worst_ns"], row["host"]))
+            figure, title = "max_ns", "largest bucket"
+        answer = Answer(f"machines of which at least {at:g} % of the releases of each run are within {_typed_ns(limit_ns)}", [query])
+        answer.columns = {"host": "machine", "runs": "runs", "held": "runs within", "worst": title}
+        rows.sort(key=lambda row: (row["held"] == row["runs"], -row[figure], row["host"]))
         answer.rows = rows
         failing = [row for row in rows if row["held"] < row["runs"]]
-        answer.shown = [[row["host"], str(row["runs"]), str(row["held"]), time_ns(row["worst_ns"])] for row in failing]
+        answer.shown = [[row["host"], str(row["runs"]), str(row["held"]), time_ns(row[figure])] for row in failing]
         held = len(rows) - len(failing)
         lower, upper = statistics.share_bounds(held, len(rows), LEVEL)
         hold = "holds" if held == 1 or len(rows) == 1 else "hold"
@@ -192,6 +200,9 @@ class Fleet:
             answer.outcome = "PASS" if lower >= wanted else "FAIL" if upper < wanted else "INCONCLUSIVE"
             sentence += f" and at most {upper:.1%} ({share:g} % wanted)"
         answer.sentences = [f"{answer.outcome}: {sentence}", *self._about(chosen)]
+        short = sum(row["releases"] * (100.0 - at) < 1_000.0 * row["runs"] for row in rows)
+        if short and at < 100.0:
+            answer.sentences.append(f"on {_count(short, 'machine')} fewer than 10 samples of a run are beyond its p{at:g}: its runs are short for this share")
         return answer
 
     def _held_by_cells(self, chosen: Selection, limit_ns: int, percentile: str) -> tuple[list[dict], str]:
@@ -204,10 +215,11 @@ class Fleet:
         # As it was typed: 100.0 - 99.9 is less than 0.1.
         allowed = 100 - Fraction(str(at))
         for host, _, samples, beyond, max_ns in self.data.rows(query):
-            row = hosts.setdefault(host, {"host": host, "runs": 0, "held": 0, "worst_ns": 0})
+            row = hosts.setdefault(host, {"host": host, "runs": 0, "held": 0, "max_ns": 0, "releases": 0})
             row["runs"] += 1
             row["held"] += beyond * 100 <= samples * allowed
-            row["worst_ns"] = max(row["worst_ns"], max_ns)
+            row["max_ns"] = max(row["max_ns"], max_ns)
+            row["releases"] += samples
         return list(hosts.values()), query
 
     def compare(self, first: str, second: str, alike: Sequence[str] = (), **options) -> Answer:
