@@ -200,6 +200,18 @@ fn a_trend_of_equal_or_few_runs_has_no_change_and_says_why() {
     let said = text(&onbeat(directory.path(), &["trend", "runs", "--at", "50"]).stdout);
     assert!(said.contains("does not change over 12 runs"), "{said}");
 
+    // An archive of a directory of runs has its link `latest` as a directory.
+    for name in ["day-11", "latest"] {
+        let to = directory.path().join("runs").join(name);
+        copied("before", &to, |lines| {
+            lines.replacen("{\"schema\":", "{\"id\":\"0123456789abcdef\",\"schema\":", 1)
+        });
+    }
+    let output = onbeat(directory.path(), &["trend", "runs", "--at", "50"]);
+    let (said, advised) = (text(&output.stdout), text(&output.stderr).replace('\n', " "));
+    assert!(said.contains("over 12 runs") && !said.contains("latest"), "{said}");
+    assert!(advised.contains("runs/latest is a copy of the run day-11"), "{advised}");
+
     let few = ["trend", "runs/day-00", "runs/day-01", "--at", "50"];
     let said = text(&onbeat(directory.path(), &few).stdout).replace('\n', " ");
     assert!(said.contains("a search for changes takes 10 of them"), "{said}");

@@ -2,11 +2,11 @@
 
 pub(crate) mod options;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use onbeat::record::run_dir::{RunDirError, run_files};
+use onbeat::record::run_dir::{LATEST, RunDirError, run_files};
 use onbeat_report::Summary;
 use onbeat_report::statistics::Share;
 use onbeat_report::trend::{self, Trend, TrendRequest};
@@ -37,9 +37,22 @@ pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
     let dirs = found(&options.dirs)?;
     let names = names(&dirs);
     let mut all: Vec<(String, Summary)> = Vec::new();
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
     for (dir, name) in dirs.iter().zip(names) {
         match runs::judged(dir, None) {
-            Ok(judged) => all.push((name, judged.summary)),
+            Ok(judged) => {
+                // What keeps a pipeline's files makes a directory of the link `latest`.
+                let id = judged.runs.first().map_or("", |run| run.header.id.as_str());
+                if let Some(first) = known.get(id) {
+                    let copy = format!("left out: {} is a copy of the run {first}", dir.display());
+                    advise(Tone::Careful, &wrapped(&copy, columns()));
+                    continue;
+                }
+                if !id.is_empty() {
+                    known.insert(id.to_owned(), name.clone());
+                }
+                all.push((name, judged.summary));
+            }
             Err(why) if dirs.len() == 1 => return Err(why),
             // One run that cannot be read does not hide the others.
             Err(why) => advise(Tone::Careful, &wrapped(&format!("left out: {why}"), columns())),
@@ -107,6 +120,7 @@ fn below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
             found.push(entry.path());
         }
     }
-    found.sort();
+    // The run goes by its own name where `latest` is a copy of it.
+    found.sort_by_cached_key(|path| (path.ends_with(LATEST), path.clone()));
     Ok(found)
 }
