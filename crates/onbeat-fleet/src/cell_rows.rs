@@ -234,13 +234,7 @@ fn main_series(file: &RunFile) -> Series {
 }
 
 fn main_moments(file: &RunFile, main: Series, counted: &Distribution) -> Moments {
-    let moments = match main {
-        // Intervals have it in two parts, which every release is in one of.
-        Series::ReleaseLatency => {
-            file.moments(Series::WakeupLatency).merged(file.moments(Series::SkippedLatency))
-        }
-        other => file.moments(other),
-    };
+    let moments = file.moments(main);
     // The end of a file that was cut off is in buckets alone.
     if moments.n == counted.count() { moments } else { of_buckets(counted) }
 }

@@ -123,7 +123,9 @@ struct Figures {
 impl Figures {
     fn read(path: &Path, goes_on: bool) -> Option<Self> {
         let files = run_dir::read(path).ok()?.files;
-        let of = files.first().map(of_run).unwrap_or_default();
+        // The number of a bench is in its own file; its cells have others, and begin one by one.
+        let bench = files.iter().find(|file| file.bench.is_some());
+        let of = bench.or(files.first()).map(of_run).unwrap_or_default();
         Some(Self { families: families(&files, Some(goes_on)), of })
     }
 
@@ -140,5 +142,25 @@ fn of_run(file: &RunFile) -> OfRun {
         run: header.id.clone(),
         version: header.version.clone(),
         started_ns: (header.started_unix_s.max(0.0) * 1e9) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_bench_keeps_its_number_while_its_cells_begin() {
+        let dir = tempfile::tempdir().unwrap();
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/runs/bench");
+        for name in ["bench", "none-idle", "S-idle"] {
+            let file = format!("{name}{}", run_dir::RUN_FILE_ENDING);
+            let text = fs::read_to_string(golden.join(&file)).unwrap();
+            let numbered = format!("{{\"id\":\"of {name}\",\"schema\":");
+            fs::write(dir.path().join(&file), text.replacen("{\"schema\":", &numbered, 1)).unwrap();
+            assert_eq!(Figures::read(dir.path(), true).unwrap().of.run, "of bench", "{name}");
+        }
     }
 }
