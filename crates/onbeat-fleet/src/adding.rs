@@ -141,12 +141,22 @@ fn add_some(
     while !stop.load(Ordering::Relaxed) {
         let Some(path) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
         let rows = RunRows::read(path, naming).map_err(Failure::from);
-        let added = rows.and_then(|rows| Ok((fleet.add(&rows)?, rows.invalid_cells)));
+        let added = rows.and_then(|rows| Ok((fleet.add(&rows)?, rows)));
         let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
         match added {
-            Ok((Added::AlreadyThere, _)) => done.there += 1,
-            Ok((what, invalid)) => {
-                done.invalid_cells += invalid;
+            Ok((Added::AlreadyThere, rows)) => {
+                done.there += 1;
+                let name =
+                    naming.host.as_ref().and_then(|_| fleet.machine_of(&rows).ok().flatten());
+                if let Some(name) = name.filter(|name| *name != rows.host) {
+                    let path = path.display();
+                    advise(&format!(
+                        "{path}: is there as a run of {name}; --host does not rename it"
+                    ));
+                }
+            }
+            Ok((what, rows)) => {
+                done.invalid_cells += rows.invalid_cells;
                 *(if what == Added::New { &mut done.new } else { &mut done.replaced }) += 1;
             }
             Err(why) => {

@@ -360,6 +360,30 @@ impl DataSet {
         Ok(runs)
     }
 
+    /// Returns the machine that a run in the data set is of; `None` where it is not there, and in an object store.
+    ///
+    /// # Errors
+    /// [`StoreError`]: a folder cannot be listed.
+    pub fn machine_of(&self, run: &RunRows) -> Result<Option<String>, StoreError> {
+        if self.objects.is_some() {
+            return Ok(None);
+        }
+        let landing = self.landing(&RUNS, &run.day);
+        let landed = self.landed_of(&run.day, &run.id)?;
+        let mut files: Vec<PathBuf> = landed.iter().map(|one| landing.join(one.name())).collect();
+        if let Some(generation) = self.generation(&run.day)? {
+            files.extend(self.parts(&RUNS, &run.day, generation)?);
+        }
+        let of_file = |file: &PathBuf| {
+            // One that is gone was packed in the meantime.
+            let table = parquet_file::read(file, &RUNS).ok()?;
+            let (ids, hosts) = (table.texts("id")?, table.texts("host")?);
+            let row = (0..table.rows()).find(|row| ids.get(*row) == run.id)?;
+            Some(hosts.get(row).to_owned())
+        };
+        Ok(files.iter().find_map(of_file))
+    }
+
     fn packed_revision(&self, day: &str, id: &str) -> Result<Option<u64>, StoreError> {
         if self.objects.is_some() {
             return Ok(None);

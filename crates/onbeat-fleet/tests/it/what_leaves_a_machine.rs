@@ -80,7 +80,17 @@ fn the_name_of_a_machine_is_stored_only_where_it_is_given() {
         &fleet().args(["add", "--dry-run", "--host", "walker 7"]).args(&runs).output().unwrap(),
     );
     assert!(named.contains("host=walker 7"), "{named}");
-    assert_eq!(add(&runs, &dir.path().join("fleet")).status.code(), Some(0));
+    let to = dir.path().join("fleet");
+    assert_eq!(add(&runs, &to).status.code(), Some(0));
+    // Landed, and packed.
+    for _ in 0..2 {
+        let named =
+            fleet().args(["add", "--host", "walker 7"]).args(&runs).arg("--to").arg(&to).output();
+        let said = said(&named.unwrap());
+        assert!(said.contains("is there as a run of 000000000000; --host does not"), "{said}");
+        assert!(!self::said(&add(&runs, &to)).contains("is there as"));
+        assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+    }
 }
 
 fn rustix_name() -> String {
