@@ -451,6 +451,13 @@ fn settings_are_asked_as_facts_are(python: &Python) -> Result<(), String> {
     }
     let text = ask(&["explain", "--where", "setting cpu.governor=\u{1b}[2J"]);
     assert!(text.contains("fits setting cpu.governor=?[2J") && !text.contains('\u{1b}'), "{text}");
+
+    // Of a machine whose clock was not set: before all others, it would be a change.
+    let undated = dir.path().join("undated.onbeat.hlog");
+    write_run(&undated, &header("a1", 20.0), &[9_000; 200]);
+    add(&[undated], &to);
+    let text = ask(&["drift"]);
+    assert!(text.contains("6 of 12") && text.contains("1 run without a known start"), "{text}");
     Ok(())
 }
 

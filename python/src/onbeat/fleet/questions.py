@@ -348,6 +348,9 @@ class Fleet:
             too += "".join(f" ({name} did, without effect elsewhere)" for name in row["meanwhile"])
             answer.shown.append([row["host"], _day(row["started_us"]), runs_text, _ratio(row["step_ppm"]), too])
         answer.sentences = self._drifted(answer.rows, as_is, len(names)) + self._about(chosen)
+        undated = sum(one["runs"] for one in chosen.types if (one["tuning"], one["load"], one["series"]) == (chosen.tuning, chosen.load, chosen.series)) - len(runs)
+        if undated:
+            answer.sentences.append(f"not counted: {_count(undated, 'run')} without a known start, and so without a place in the order of time")
         return answer
 
     def _changing(self, query: str, runs: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,5 +1,5 @@
 -- Facts that changed on a machine, and settings that were as wanted in some of its runs, run by run.
-WITH r AS (SELECT c.run, c.host FROM cells c WHERE c.valid AND c.tuning = {tuning} AND c.load = {load} {where}),
+WITH r AS (SELECT c.run, c.host FROM cells c WHERE c.valid AND c.tuning = {tuning} AND c.load = {load} {where} AND c.started_us >= 946684800000000),
 n AS (SELECT host, COUNT(*) AS runs FROM r GROUP BY host),
 v AS (SELECT r.host, f.name FROM facts f JOIN r ON r.run = f.run GROUP BY r.host, f.name HAVING COUNT(DISTINCT f.value) > 1),
 w AS (
