@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Completion, Trial};
 use onbeat_host::machine::Host;
-use onbeat_record::{FindingNote, Header};
+use onbeat_record::{Cell, FindingNote, Header};
 use serde_json::Value;
 
 use runs::{add, extend_run, files, fleet, header, said, some_runs, table_files, write_run};
@@ -400,6 +400,16 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
     assert!(added.status.success(), "{}", said(&added));
     let found = python.json(&["worst", to.to_str().unwrap(), "--where", &format!("host={name}")]);
     assert_eq!(found["rows"][0]["host"], name);
+
+    // Words of a query in a name are only a name.
+    let load = "run:echo {where} {limit_ns}";
+    let run = dir.path().join("places.onbeat.hlog");
+    let of_load = Header { cell: Some(Cell::new("none", load)), ..header("b2", 1.79e9) };
+    write_run(&run, &of_load, &[100; 10]);
+    add(&[run], &to);
+    let cell = format!("none/{load}");
+    let found = python.json(&["worst", to.to_str().unwrap(), "--cell", &cell]);
+    assert_eq!(found["rows"][0]["releases"].as_u64(), Some(10), "{found}");
     Ok(())
 }
 

@@ -52,9 +52,8 @@ def sql(name: str) -> str:
 
 def filled(name: str, **places: str) -> str:
     """The text of a query, with what is asked in its places."""
-    text = sql(name)
-    for place, value in places.items():
-        text = text.replace("{" + place + "}", value)
+    # At once: a load such as `run:echo {where}` is only a name.
+    text = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], sql(name))
     # A condition that is not there leaves blanks behind.
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
