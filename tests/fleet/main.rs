@@ -505,6 +505,10 @@ fn series_are_not_added_up(python: &Python) -> Result<(), String> {
     assert!(words(&found["sentences"]).contains(other), "{found}");
     let found = ask(&["--series", "write_interval"]);
     assert_eq!(list(&found["rows"]).len(), 1, "{found}");
+    // Its file is older than numbers of machines.
+    let unknown = "1 run of an unknown machine, each taken for a machine of its own; \
+                   onbeat fleet add --host NAME names it";
+    assert!(words(&found["sentences"]).contains(unknown), "{found}");
     Ok(())
 }
 

@@ -370,13 +370,19 @@ class Selection:
 
     def loops(self) -> dict[str, list[tuple[str, int]]]:
         """Facts of the loops that are counted, each with its values and the runs of each."""
-        query = ("SELECT f.name, f.value, COUNT(*) AS runs FROM facts f JOIN cells c ON c.run = f.run "
-                 f"WHERE c.valid AND c.tuning = {quoted(self.tuning)} AND c.load = {quoted(self.load)} {self.where} "
+        query = (f"SELECT f.name, f.value, COUNT(*) AS runs FROM facts f JOIN cells c ON c.run = f.run {self._counted()} "
                  f"AND f.name IN ({', '.join(map(quoted, LOOP_FACTS))}) GROUP BY f.name, f.value ORDER BY f.name, runs DESC, f.value")
         found: dict[str, list[tuple[str, int]]] = defaultdict(list)
         for name, value, runs in self.fleet.rows(query):
             found[name].append((value, runs))
         return found
+
+    def unknown(self) -> int:
+        """How many of the machines are runs that do not say which machine they are of."""
+        return self.fleet.rows(f"SELECT COUNT(DISTINCT c.host) FROM cells c {self._counted()} AND c.host LIKE 'unknown-%'")[0][0]
+
+    def _counted(self) -> str:
+        return f"WHERE c.valid AND c.tuning = {quoted(self.tuning)} AND c.load = {quoted(self.load)} {self.where}"
 
     def left_out(self) -> list[dict]:
         """Cells that no question counts, by reason."""

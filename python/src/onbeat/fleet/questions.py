@@ -107,6 +107,8 @@ class Fleet:
         for one in chosen.others():
             runs = f"{_count(one['runs'], 'run')} of {_count(one['hosts'], 'machine')}"
             about.append(f"not counted: {runs} with another series; --series {one['series']}")
+        if unknown := chosen.unknown():
+            about.append(f"{_count(unknown, 'run')} of an unknown machine, each taken for a machine of its own; onbeat fleet add --host NAME names it")
         for name, values in chosen.loops().items():
             if len(values) > 1:
                 listed = ", ".join(f"{value} in {_count(runs, 'run')}" for value, runs in values[:4]) + (", ..." if len(values) > 4 else "")
