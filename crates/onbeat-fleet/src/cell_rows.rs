@@ -201,7 +201,11 @@ impl CellTables {
             // As run files name it.
             let word = serde_json::json!(kind);
             let named: u64 = count.culprits.values().map(|culprit| culprit.spikes).sum();
-            let others = (count.spikes.saturating_sub(named), count.worst_ns);
+            // The worst one is that of a culprit, or else it is among the others.
+            let of_named = count.culprits.values().map(|culprit| culprit.worst_ns).max();
+            let is_of_others = of_named.is_none_or(|named_ns| named_ns < count.worst_ns);
+            let worst_ns = if is_of_others { count.worst_ns } else { 0 };
+            let others = (count.spikes.saturating_sub(named), worst_ns);
             let named = count.culprits.iter();
             let named = named.map(|(name, one)| (name.as_str(), (one.spikes, one.worst_ns)));
             for (culprit, (spikes, worst_ns)) in

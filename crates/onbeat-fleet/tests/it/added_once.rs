@@ -44,6 +44,28 @@ fn a_cell_of_a_bench_is_not_a_second_run() {
 }
 
 #[test]
+fn the_worst_spike_of_a_cause_has_one_culprit() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run.onbeat.hlog");
+    write_run(&run, &header("a", 1.79e9), &[100; 50]);
+    let text = fs::read_to_string(&run).unwrap();
+    let worst_of = |named_ns: u64| {
+        let named = format!("\"apt\":{{\"spikes\":1,\"worst_ns\":{named_ns}}}");
+        let caused = r#"{"interval":{"causes":{"kernel_section":{"spikes":3,"worst_ns":900,"#
+            .to_owned()
+            + r#""lateness_ns":1800,"accounted_ns":1800,"culprits":{"#
+            + &named
+            + "}}},";
+        fs::write(&run, text.replacen("{\"interval\":{", &caused, 1)).unwrap();
+        let rows = RunRows::read(&run, &Naming::default()).unwrap();
+        let causes = rows.tables.iter().find(|table| table.shape().name == "causes").unwrap();
+        causes.numbers("worst_ns").unwrap().to_vec()
+    };
+    assert_eq!(worst_of(500), [500, 900]);
+    assert_eq!(worst_of(900), [900, 0], "that of the other two is not known");
+}
+
+#[test]
 fn an_import_without_a_distribution_is_not_a_valid_measurement() {
     // cyclictest -q: T: 0 ( 23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/min-mean-max.onbeat.hlog");

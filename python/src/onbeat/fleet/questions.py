@@ -391,7 +391,7 @@ class Fleet:
             rate = 1e6 * row["spikes"] / max(1, all_of["releases"])
             answer.rows.append(row | {"of_hosts": all_of["hosts"], "releases": all_of["releases"]})
             hosts = f"{row['hosts']} of {all_of['hosts']}"
-            answer.shown.append([row["value"], row["kind"], row["culprit"] or "others", hosts, f"{row['spikes']:,}", f"{rate:.3g}", time_ns(row["worst_ns"])])
+            answer.shown.append([row["value"], row["kind"], row["culprit"] or "others", hosts, f"{row['spikes']:,}", f"{rate:.3g}", time_ns(row["worst_ns"]) if row["worst_ns"] else "–"])
         answer.sentences = self._about(chosen)
         if not answer.rows:
             answer.sentences.insert(0, f"no spike of these runs has a cause; causes need root when a run is recorded ({_count(len(of), 'value')} of {name})")
