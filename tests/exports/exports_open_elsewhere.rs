@@ -117,8 +117,8 @@ fn parquet_holds_every_bucket(python: &Python) {
     assert_eq!(found["series"], serde_json::json!(["recorded", "wakeup_latency"]));
     assert_eq!(found["loads"], serde_json::json!(["paper"]));
     assert_eq!(
-        (found["types"]["low_ns"].as_str(), found["types"]["tuning"].as_str()),
-        (Some("int64"), Some("string"))
+        ["low_ns", "tuning", "cpu"].map(|name| found["types"][name].as_str()),
+        [Some("int64"), Some("string"), Some("int64")]
     );
     let highest = found["highest"].as_u64().unwrap();
 

@@ -14,7 +14,7 @@ use crate::table::{Table, TableShape, Value};
 /// Rows that are held before they are written; bounds memory at some 30 MB.
 const ROWS_AT_ONCE: usize = 500_000;
 
-/// The columns of the file; `block` is −1 where blocks are not noted.
+/// The columns of the file; `block` is −1 where blocks are not noted, and `cpu` but where each of several has a loop.
 pub static BUCKETS: TableShape = TableShape {
     name: "buckets",
     columns: &[
@@ -27,6 +27,7 @@ pub static BUCKETS: TableShape = TableShape {
         ("low_ns", Whole),
         ("high_ns", Whole),
         ("count", Whole),
+        ("cpu", Whole),
     ],
     sorted_by: &[],
 };
@@ -53,7 +54,7 @@ pub fn write(run: &Path, to: impl Write + Send) -> Result<usize, BucketsError> {
     for file in read_cells(run)? {
         let cell = export::cell(&file);
         for row in export::rows(&file, &cell) {
-            let values: [Value<'_>; 9] = [
+            let values: [Value<'_>; 10] = [
                 row.tuning.into(),
                 row.load.into(),
                 row.series.tag().into(),
@@ -63,6 +64,7 @@ pub fn write(run: &Path, to: impl Write + Send) -> Result<usize, BucketsError> {
                 row.bucket.low_ns.into(),
                 row.bucket.high_ns().into(),
                 row.bucket.count.into(),
+                cell.cpu.map_or(-1, i64::from).into(),
             ];
             table.push(values);
             if table.rows() == ROWS_AT_ONCE {
