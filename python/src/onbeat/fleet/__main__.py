@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     add("causes", "Count causes of spikes by a fact or setting").add_argument("--by", default="kernel", metavar="FACT", help="fact, setting or host to count by [default: kernel]")
     add("percentiles", "Print exact percentiles of all samples together, and by machine")
     report = add("report", "Write an HTML page of all machines")
-    report.add_argument("-o", "--output", default="fleet.html", metavar="FILE", help="file to write [default: fleet.html]")
+    report.add_argument("-o", "--output", default="fleet.html", metavar="FILE", help="file to write; -: standard output [default: fleet.html]")
     report.add_argument("--limit", type=time, dest="limit_ns", metavar="TIME", help="latency limit to show")
     return top
 
@@ -87,8 +87,10 @@ def answer(options: argparse.Namespace) -> Answer:
         case "causes":
             return fleet.causes(options.by, **about)
         case "report":
-            from .page import write
+            from .page import page, write
 
+            if options.sql:
+                return Answer("", page(fleet, options.limit_ns, about)[2])
             return write(fleet, options.output, options.limit_ns, about)
         case question:
             return getattr(fleet, question)(**about)
@@ -111,7 +113,8 @@ def _print(found: Answer, options: argparse.Namespace) -> None:
         print(json.dumps(_plain(summary), ensure_ascii=False))
     else:
         parts = [printable(found.title), found.table(max(0, options.most)), "\n".join(map(printable, found.sentences))]
-        print("\n\n".join(part for part in parts if part))
+        if any(parts):
+            print("\n\n".join(part for part in parts if part))
 
 
 def main(words: Sequence[str]) -> int:

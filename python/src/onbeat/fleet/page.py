@@ -141,8 +141,11 @@ def page(fleet: Fleet, limit_ns: int | None, about: dict) -> tuple[str, int, lis
 
 
 def write(fleet: Fleet, output: str, limit_ns: int | None, about: dict) -> Answer:
-    """Writes the page, whole or not at all."""
+    """Writes the page, whole or not at all; `-` is standard output."""
     text, machines, queries = page(fleet, limit_ns, about)
+    if output == "-":
+        print(text, end="")
+        return Answer("", queries)
     to = Path(output)
     try:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=to.parent, prefix=".tmp-", delete=False) as file:
