@@ -263,6 +263,10 @@ fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
             "'100' is not a valid time; write a number with ns, us, ms or s",
         ),
         (vec!["gate", at, "--limit", "100us", "--at", "101"], "'101' is not a valid share"),
+        (
+            vec!["compare", at, "kernel=6.1.9-rt", "kernel=6.1.9"],
+            "no run of the cell none/idle fits kernel=6.1.9; kernel is 6.1.9-rt",
+        ),
         (vec!["explain", at], "4 machines are too few to separate by facts"),
         (vec!["causes", at, "--by", "weather"], "no run has the fact 'weather'"),
     ] {

@@ -338,6 +338,17 @@ class Selection:
             return f" AND c.run IN (SELECT run FROM {rows})"
         return f" AND c.run IN (SELECT run FROM {rows} AND value = {quoted(value)})"
 
+    def group(self, text: str) -> str:
+        """A condition that some of the runs fit, as SQL."""
+        where = self.condition(text)
+        if not self.fleet.rows(f"SELECT 1 FROM cells c {self._counted()} {where} LIMIT 1"):
+            name, table = self.values(text.partition("=")[0])
+            of_runs = f"SELECT f.value FROM cells c JOIN {table} f ON f.run = c.run {self._counted()}"
+            known = [row[0] for row in self.fleet.rows(f"{of_runs} GROUP BY f.value ORDER BY COUNT(*) DESC, f.value LIMIT 9")]
+            listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+            raise FleetError(f"no run of the cell {self.tuning}/{self.load} fits {text}; {name} is {listed}")
+        return where
+
     @staticmethod
     def _rows_of(known: str) -> tuple[str, str]:
         """The rows of a fact or a setting, as SQL, and its value in a run that has none of them."""

@@ -228,7 +228,7 @@ class Fleet:
         """Two groups of runs, each by a condition FACT=VALUE, over the machines that have both; of those only the ones on which the
         facts `alike` have one value in both groups."""
         chosen = self._selection(options)
-        places = {"first": chosen.condition(first), "second": chosen.condition(second)}
+        places = {"first": chosen.group(first), "second": chosen.group(second)}
         queries = [chosen.query("compare", **places), chosen.query("compare_facts", **places)]
         names = [chosen.fact(name) for name in alike]
         asked = [condition.partition("=")[0].lower() for condition in (first, second)]
