@@ -130,6 +130,8 @@ impl CellTables {
         let why = match file.invalidity(of.loads) {
             _ if !of.invalid.is_empty() => of.invalid.to_owned(),
             None if is_without_tail(file, main, counted.count()) => WITHOUT_TAIL.to_owned(),
+            // No edge came that was to be answered, and the loop that waited for one was on time.
+            None if counted.count() == 0 => format!("no samples of {}", main.words()),
             why => why.map_or_else(String::new, |why| why.to_string()),
         };
         self.invalid += usize::from(!why.is_empty());

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use onbeat_fleet::rows::{Naming, RunRows};
+use onbeat_record::{Header, Series};
 
 use super::runs::{
     add, extend_run, files, fleet, header, said, samples_by_run, some_runs, write_run,
@@ -41,6 +42,16 @@ fn a_cell_of_a_bench_is_not_a_second_run() {
     assert!(runs.len() > 2, "{runs:?}");
     let said = said(&add(&runs, &to));
     assert!(said.starts_with("1 run: 1 new, in "), "{said}");
+}
+
+#[test]
+fn a_run_without_samples_of_its_subject_is_not_a_valid_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run.onbeat.hlog");
+    let of_answers = Header { series: vec![Series::ResponseTime], ..header("a", 1.79e9) };
+    write_run(&run, &of_answers, &[100; 50]);
+    let rows = RunRows::read(&run, &Naming::default()).unwrap();
+    assert_eq!((rows.cells, rows.invalid_cells), (1, 1));
 }
 
 #[test]
