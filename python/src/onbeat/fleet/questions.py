@@ -8,11 +8,13 @@ from fractions import Fraction
 import numpy as np
 
 from . import statistics
-from .data_set import DataSet, FleetError, Selection
+from .data_set import DataSet, FleetError, Selection, quoted
 
 PERCENTILES = {50.0: "p50_ns", 90.0: "p90_ns", 99.0: "p99_ns", 99.9: "p999_ns", 99.99: "p9999_ns", 100.0: "max_ns"}
 # What most runs are about.
 MAIN_SERIES = "release_latency"
+# Series without a sample of a release that was skipped: it was never answered or written, and so late for certain.
+LATE_WHEN_SKIPPED = ("response_time", "write_interval", "read_write")
 # Samples from which ten are beyond p99.9; with fewer the figure is marked.
 SUPPORTED = 10_000
 LEVEL = 0.95
@@ -179,7 +181,7 @@ class Fleet:
         if share is not None and not 0.0 < share <= 100.0:
             raise FleetError(f"{share:g} % is not a share of machines; write more than 0 to 100")
         chosen = self._selection(options)
-        if at in PERCENTILES and not exact:
+        if at in PERCENTILES and not exact and chosen.series not in LATE_WHEN_SKIPPED:
             rows, query = self._held_by_cells(chosen, limit_ns, PERCENTILES[at])
             figure, title = "worst_ns", f"worst p{at:g}"
         else:
@@ -202,6 +204,8 @@ class Fleet:
             answer.outcome = "PASS" if lower >= wanted else "FAIL" if upper < wanted else "INCONCLUSIVE"
             sentence += f" and at most {upper:.1%} ({share:g} % wanted)"
         answer.sentences = [f"{answer.outcome}: {sentence}", *self._about(chosen)]
+        if chosen.series in LATE_WHEN_SKIPPED:
+            answer.sentences.append("skipped releases count as late, as in the verdict of a run")
         short = sum(row["releases"] * (100.0 - at) < 1_000.0 * row["runs"] for row in rows)
         if short and at < 100.0:
             answer.sentences.append(f"on {_count(short, 'machine')} fewer than 10 samples of a run are beyond its p{at:g}: its runs are short for this share")
@@ -212,7 +216,8 @@ class Fleet:
         return self.data.dictionaries(query), query
 
     def _held_by_buckets(self, chosen: Selection, limit_ns: int, at: float) -> tuple[list[dict], str]:
-        query = chosen.query("gate_exact", limit_ns=str(limit_ns))
+        counted = (chosen.series, "skipped_latency") if chosen.series in LATE_WHEN_SKIPPED else (chosen.series,)
+        query = chosen.query("gate_exact", limit_ns=str(limit_ns), counted=", ".join(map(quoted, counted)))
         hosts: dict[str, dict] = {}
         # As it was typed: 100.0 - 99.9 is less than 0.1.
         allowed = 100 - Fraction(str(at))
