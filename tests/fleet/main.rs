@@ -59,6 +59,7 @@ fn main() {
             "questions::settings_are_asked_as_facts_are_and_shown_on_one_line",
             settings_are_asked_as_facts_are,
         ),
+        trial("questions::machines_that_are_all_alike_are_an_answer", equal_machines_are_asked),
         trial(
             "questions::reasons_are_given_where_no_run_is_valid",
             reasons_are_given_where_no_run_is_valid,
@@ -472,6 +473,25 @@ fn settings_are_asked_as_facts_are(python: &Python) -> Result<(), String> {
     add(&[undated], &to);
     let text = ask(&["drift"]);
     assert!(text.contains("6 of 12") && text.contains("1 run without a known start"), "{text}");
+    Ok(())
+}
+
+fn equal_machines_are_asked(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    let run = |machine: u32| {
+        let path = dir.path().join(format!("{machine}.onbeat.hlog"));
+        let host = Host::from_facts([("kernel", Some(format!("6.{}", machine % 2)))]);
+        let of_machine = Header { host, ..header(&format!("{machine:02}"), 1.79e9) };
+        // As a source in whole microseconds has them.
+        write_run(&path, &of_machine, &[7_000; 100]);
+        path
+    };
+    let runs: Vec<PathBuf> = (0..8).map(run).collect();
+    add(&runs, &to);
+    let output = python.ask(&["explain", to.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("no fact separates these machines"), "{}", said(&output));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 
 from .data_set import FleetError
@@ -137,6 +138,9 @@ def main(words: Sequence[str]) -> int:
         return 130
     except OSError as why:
         print(f"error: cannot write the answer: {why.strerror}", file=sys.stderr)
+    except Exception:
+        # Of the interpreter's own it would be 1, a FAIL.
+        traceback.print_exc()
     return 2
 
 

@@ -194,7 +194,8 @@ class Model:
         before, rank_before = self.fit(given)
         after, rank = self.fit([*given, fact])
         more, within = rank - rank_before, len(self.scores) - rank
-        if more <= 0 or within <= 0:
+        # Machines that are all alike leave nothing to explain.
+        if more <= 0 or within <= 0 or before <= 0.0:
             return 1.0
         # A model that leaves nothing would divide by nothing.
         after = max(after, 1e-12 * float(self.scores @ self.scores))
@@ -296,12 +297,10 @@ def changes(hosts: np.ndarray, y: np.ndarray) -> list[Change]:
     for first, end in zip(starts, np.r_[starts[1:], len(hosts)], strict=True):
         m = int(end - first)
         if m >= 2 * FEWEST_BESIDE:
-            split = _best_split(y[first:end])
-            if split is not None:
-                after, step, f = split
-                # Of all places the best one: bounded by their number times the chance of one.
-                p = min(1.0, (m - 2 * FEWEST_BESIDE + 1) * f_beyond(f, 1, m - 2))
-                found.append(Change(str(hosts[first]), int(first), int(end), after, step, p))
+            after, step, f = _best_split(y[first:end])
+            # Of all places the best one: bounded by their number times the chance of one.
+            p = min(1.0, (m - 2 * FEWEST_BESIDE + 1) * f_beyond(f, 1, m - 2))
+            found.append(Change(str(hosts[first]), int(first), int(end), after, step, p))
     found.sort(key=lambda change: change.p)
     last = 0
     for rank, change in enumerate(found, 1):
@@ -312,12 +311,12 @@ def changes(hosts: np.ndarray, y: np.ndarray) -> list[Change]:
     return found
 
 
-def _best_split(y: np.ndarray) -> tuple[int, float, float] | None:
+def _best_split(y: np.ndarray) -> tuple[int, float, float]:
     m = len(y)
     centred = y - y.mean()
     total = float(centred @ centred)
     if total <= 0.0:
-        return None
+        return FEWEST_BESIDE, 0.0, 0.0
     i = np.arange(FEWEST_BESIDE, m - FEWEST_BESIDE + 1)
     left = np.cumsum(centred)[i - 1]
     between = left * left * m / (i * (m - i))
