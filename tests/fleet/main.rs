@@ -455,6 +455,8 @@ fn settings_are_asked_as_facts_are(python: &Python) -> Result<(), String> {
     let both = ["compare", "kernel=6.1.9-rt", "kernel=6.12.2-rt"];
     let text = ask(&both);
     assert!(text.contains("not alike in both groups: setting cpu.governor on 1"), "{text}");
+    let text = ask(&["compare", "kernel=6.1.9-rt", "setting cpu.governor=as wanted"]);
+    assert!(text.contains("6 runs in both groups"), "{text}");
     let text = ask(&[&both[..], &["--alike", "setting cpu.governor"]].concat());
     assert!(text.contains("undecided: 0 machines ran both"), "{text}");
     let text = ask(&["drift"]);

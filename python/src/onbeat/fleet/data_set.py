@@ -329,7 +329,7 @@ class Selection:
         name, equals, value = text.partition("=")
         if not equals:
             raise FleetError(f"'{text}' is not a valid condition; write FACT=VALUE, such as kernel=6.12.0-rt")
-        if name == "host":
+        if name.lower() == "host":
             return f" AND c.host = {quoted(value)}"
         rows, without = self._rows_of(self.fact(name))
         if value == without:
@@ -341,13 +341,17 @@ class Selection:
     def group(self, text: str) -> str:
         """A condition that some of the runs fit, as SQL."""
         where = self.condition(text)
-        if not self.fleet.rows(f"SELECT 1 FROM cells c {self._counted()} {where} LIMIT 1"):
+        if not self.in_all(where):
             name, table = self.values(text.partition("=")[0])
             of_runs = f"SELECT f.value FROM cells c JOIN {table} f ON f.run = c.run {self._counted()}"
             known = [row[0] for row in self.fleet.rows(f"{of_runs} GROUP BY f.value ORDER BY COUNT(*) DESC, f.value LIMIT 9")]
             listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
             raise FleetError(f"no run of the cell {self.tuning}/{self.load} fits {text}; {name} is {listed}")
         return where
+
+    def in_all(self, *conditions: str) -> int:
+        """How many of the runs fit all of these conditions."""
+        return self.fleet.rows(f"SELECT COUNT(*) FROM cells c {self._counted()} {' '.join(conditions)}")[0][0]
 
     @staticmethod
     def _rows_of(known: str) -> tuple[str, str]:

@@ -250,6 +250,8 @@ class Fleet:
             runs = [str(row["runs_first"]), str(row["runs_second"])]
             answer.shown.append([row["host"], *runs, _ratio(row["d_ppm"]), time_ns(row["max_first_ns"]), time_ns(row["max_second_ns"])])
         answer.sentences = self._compared([row["d_ppm"] for row in rows], first, second)
+        if both := chosen.in_all(*places.values()):
+            answer.sentences.append(f"{_count(both, 'run')} in both groups, which makes these more alike: name two values of one fact")
         kept = {row["host"] for row in rows}
         differ = {name: len(hosts & kept) for name, hosts in unlike.items() if hosts & kept}
         if differ:
@@ -355,7 +357,8 @@ class Fleet:
             too += "".join(f" ({name} did, without effect elsewhere)" for name in row["meanwhile"])
             answer.shown.append([row["host"], _day(row["started_us"]), runs_text, _ratio(row["step_ppm"]), too])
         answer.sentences = self._drifted(answer.rows, as_is, len(names)) + self._about(chosen)
-        undated = sum(one["runs"] for one in chosen.types if (one["tuning"], one["load"], one["series"]) == (chosen.tuning, chosen.load, chosen.series)) - len(runs)
+        asked = (chosen.tuning, chosen.load, chosen.series)
+        undated = sum(one["runs"] for one in chosen.types if (one["tuning"], one["load"], one["series"]) == asked) - len(runs)
         if undated:
             answer.sentences.append(f"not counted: {_count(undated, 'run')} without a known start, and so without a place in the order of time")
         return answer
@@ -396,7 +399,8 @@ class Fleet:
             rate = 1e6 * row["spikes"] / max(1, all_of["releases"])
             answer.rows.append(row | {"of_hosts": all_of["hosts"], "releases": all_of["releases"]})
             hosts = f"{row['hosts']} of {all_of['hosts']}"
-            answer.shown.append([row["value"], row["kind"], row["culprit"] or "others", hosts, f"{row['spikes']:,}", f"{rate:.3g}", time_ns(row["worst_ns"]) if row["worst_ns"] else "–"])
+            worst = time_ns(row["worst_ns"]) if row["worst_ns"] else "–"
+            answer.shown.append([row["value"], row["kind"], row["culprit"] or "others", hosts, f"{row['spikes']:,}", f"{rate:.3g}", worst])
         answer.sentences = self._about(chosen)
         if not answer.rows:
             answer.sentences.insert(0, f"no spike of these runs has a cause; causes need root when a run is recorded ({_count(len(of), 'value')} of {name})")
