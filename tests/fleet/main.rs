@@ -415,6 +415,12 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
     let cell = format!("none/{load}");
     let found = python.json(&["worst", to.to_str().unwrap(), "--cell", &cell]);
     assert_eq!(found["rows"][0]["releases"].as_u64(), Some(10), "{found}");
+
+    // A terminal has other letters.
+    let mut ascii = fleet();
+    ascii.args(["worst", to.to_str().unwrap()]).env("PYTHONIOENCODING", "ascii");
+    let output = python.set(&mut ascii).output().unwrap();
+    assert!(output.status.success() && said(&output).contains("p99.9"), "{}", said(&output));
     Ok(())
 }
 

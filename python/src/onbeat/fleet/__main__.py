@@ -1,6 +1,7 @@
 """`python3 -m onbeat.fleet`: the questions of `onbeat fleet` on the command line."""
 
 import argparse
+import io
 import json
 import math
 import re
@@ -112,7 +113,8 @@ def _print(found: Answer, options: argparse.Namespace) -> None:
         print(";\n\n".join(found.queries) + ";")
     elif options.json:
         summary = {"schema": "onbeat.fleet/1", "question": options.question, "outcome": found.outcome, "sentences": found.sentences, "rows": found.rows}
-        print(json.dumps(_plain(summary), ensure_ascii=False))
+        has_all_letters = (sys.stdout.encoding or "").lower().startswith("utf")
+        print(json.dumps(_plain(summary), ensure_ascii=not has_all_letters))
     else:
         parts = [printable(found.title), found.table(max(0, options.most)), "\n".join(map(printable, found.sentences))]
         if any(parts):
@@ -122,6 +124,9 @@ def _print(found: Answer, options: argparse.Namespace) -> None:
 def main(words: Sequence[str]) -> int:
     """Answers a question; returns the exit status."""
     options = parser().parse_args(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal of another encoding has no letter for each unit.
+        sys.stdout.reconfigure(errors="replace")
     try:
         found = answer(options)
         _print(found, options)
@@ -139,6 +144,8 @@ def main(words: Sequence[str]) -> int:
         return 130
     except OSError as why:
         print(f"error: cannot write the answer: {why.strerror}", file=sys.stderr)
+    except UnicodeEncodeError:
+        print("error: a path or a condition is not valid UTF-8; the engine reads no other names", file=sys.stderr)
     except Exception:
         # Of the interpreter's own it would be 1, a FAIL.
         traceback.print_exc()
