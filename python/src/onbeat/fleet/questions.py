@@ -313,7 +313,7 @@ class Fleet:
             else:
                 found.append(f"{number}: {names[0]} (p {_p(group.p)}, {group.share:.0%} of the differences)")
         found = found or ["no fact separates these machines"]
-        found.append(f"{tested} facts and settings of {hosts:,} machines tested; a fact without effect is named in at most 1 of 100 fleets")
+        found.append(f"{_count(tested, 'fact or setting', 'facts and settings')} of {hosts:,} machines tested; a fact without effect is named in at most 1 of 100 fleets")
         found.append("what goes together need not be a cause: change it on some machines and compare")
         return found
 
@@ -382,7 +382,8 @@ class Fleet:
     def _drifted(rows: Sequence[dict], tested: Sequence[statistics.Change], hosts: int) -> list[str]:
         alone = sum(not row["with"] for row in rows)
         found = [f"{_count(alone, 'machine')} changed and no known fact or setting explains it, {len(rows) - alone:,} changed as one did"]
-        found.append(f"{len(tested):,} of {_count(hosts, 'machine')} have the {2 * statistics.FEWEST_BESIDE} runs that this needs; "
+        has = "has" if 1 in (len(tested), hosts) else "have"
+        found.append(f"{len(tested):,} of {_count(hosts, 'machine')} {has} the {2 * statistics.FEWEST_BESIDE} runs that this needs; "
                      "of those named, at most 1 in 100 is expected to be wrong")
         return found
 
