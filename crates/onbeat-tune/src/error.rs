@@ -83,8 +83,22 @@ pub enum TuneError {
     Headless {
         /// Which file.
         path: PathBuf,
-        /// Number of changes that can still be read.
+        /// Number of changes, and of lines that cannot be read.
         steps: usize,
+    },
+    /// A journal in the format of another version of onbeat.
+    #[error(
+        "the journal {path} has format {format}, of onbeat {version}; this onbeat undoes format {}. It is not undone: \
+         run `onbeat repair` of that version, or restart the machine, which reverts its changes",
+        super::journal::FORMAT
+    )]
+    OtherFormat {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+        /// Version of the onbeat that wrote it.
+        version: String,
     },
     /// A journal or its directory belongs to another user.
     #[error(

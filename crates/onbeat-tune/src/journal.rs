@@ -32,6 +32,8 @@ use super::tasks::{self, TaskId};
 use super::utc::utc;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Version of the format that is written and undone.
+pub(super) const FORMAT: u32 = 1;
 
 /// The purpose of a transaction, in the user's words.
 ///
@@ -152,6 +154,7 @@ pub struct Journal {
     path: PathBuf,
     length: u64,
     entries: Vec<JournalEntry>,
+    damaged_lines: usize,
     next: usize,
     owner: TaskId,
     command: String,
@@ -205,7 +208,7 @@ impl Journal {
         let owner = owner.ok_or(TuneError::NoSuchTask { tid: host.own_pid() })?;
         let guard = Guard::start(owner, directory).map_err(TuneError::Guard)?;
         let head = JournalHead {
-            onbeat_journal: 1,
+            onbeat_journal: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: boot_id(host)?,
             owner,
@@ -230,6 +233,7 @@ impl Journal {
             path,
             length,
             entries: Vec::new(),
+            damaged_lines: 0,
             next: 1,
             owner,
             command: head.command,
@@ -377,6 +381,9 @@ impl Journal {
             }
         }
 
+        if mode == UndoMode::Forget {
+            self.damaged_lines = 0;
+        }
         let mut undone = Vec::new();
         let mut lines = String::new();
         for at in order {
@@ -443,14 +450,16 @@ impl Journal {
         })
     }
 
-    /// Ends the transaction: removes the file when every change is undone.
+    /// Ends the transaction: removes the file when every change is undone. Lines that cannot be read
+    /// may hold a change that is not.
     ///
     /// # Errors
     /// [`TuneError::NotAllUndone`] when some are left; the file stays.
     pub fn close(mut self) -> Result<(), TuneError> {
-        let left = self.entries.iter().filter(|entry| !entry.settled).count();
+        let unsettled = self.entries.iter().filter(|entry| !entry.settled).count();
+        let left = unsettled + self.damaged_lines;
         let removed = if left > 0 {
-            let steps = self.entries.len();
+            let steps = self.entries.len() + self.damaged_lines;
             Err(TuneError::NotAllUndone { left, steps, path: self.path.clone() })
         } else {
             remove(&self.path)
@@ -510,8 +519,10 @@ pub(super) struct JournalFile {
     pub(super) kept: bool,
     pub(super) damaged_lines: usize,
     pub(super) path: PathBuf,
-    text_length: u64,
-    ends_torn: bool,
+    /// Without a torn last line.
+    length: u64,
+    /// Whether the newline of the last line is missing.
+    is_unended: bool,
     entries: Vec<JournalEntry>,
 }
 
@@ -525,8 +536,8 @@ impl JournalFile {
             kept: false,
             damaged_lines: 0,
             path: path.to_owned(),
-            text_length: bytes.len() as u64,
-            ends_torn: !text.is_empty() && !text.ends_with('\n'),
+            length: bytes.len() as u64,
+            is_unended: !text.is_empty() && !text.ends_with('\n'),
             entries: Vec::new(),
         };
 
@@ -534,7 +545,11 @@ impl JournalFile {
             match serde_json::from_str(line) {
                 Ok(note) => found.take(note),
                 // Only the last line may be torn, and its change was not made.
-                Err(_) if !line.ends_with('\n') => {}
+                Err(_) if !line.ends_with('\n') => {
+                    let end = bytes.iter().rposition(|&byte| byte == b'\n');
+                    found.length = end.map_or(0, |at| at as u64 + 1);
+                    found.is_unended = false;
+                }
                 Err(_) => found.damaged_lines += 1,
             }
         }
@@ -563,26 +578,38 @@ impl JournalFile {
         self.entries.len()
     }
 
+    /// Refuses changes without a head: their owner and boot are unknown.
+    pub(super) fn check_head(&self) -> Result<(), TuneError> {
+        let steps = self.steps() + self.damaged_lines;
+        if self.head.is_none() && steps > 0 {
+            return Err(TuneError::Headless { path: self.path.clone(), steps });
+        }
+        Ok(())
+    }
+
     /// The changes that are not undone.
     pub(super) fn open_intents(&self) -> impl Iterator<Item = &Intent> {
         self.entries.iter().filter(|entry| !entry.settled).map(|entry| &entry.intent)
     }
 
-    /// Opens the journal for undo. The caller holds the lock.
+    /// Opens the journal for undo, without a torn last line: behind it, it would read as damage in
+    /// the middle. The caller holds the lock.
     pub(super) fn reopen(self, head: &JournalHead) -> Result<Journal, TuneError> {
         let open = |source| journal_error("write", &self.path, source);
         let mut file = private::open(&self.path, OpenOptions::new().append(true)).map_err(open)?;
-        if self.ends_torn {
+        file.set_len(self.length).map_err(open)?;
+        if self.is_unended {
             file.write_all(b"\n").map_err(open)?;
         }
 
         let next = self.entries.iter().map(|entry| entry.step).max().unwrap_or(0) + 1;
-        let length = self.text_length + u64::from(self.ends_torn);
+        let length = self.length + u64::from(self.is_unended);
         Ok(Journal {
             file,
             path: self.path,
             length,
             entries: self.entries,
+            damaged_lines: self.damaged_lines,
             next,
             owner: head.owner,
             command: head.command.clone(),

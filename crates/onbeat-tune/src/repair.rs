@@ -26,12 +26,15 @@ pub struct Repaired {
     pub ending: Ending,
     /// Number of unreadable lines in the middle: unknown changes.
     pub damaged_lines: usize,
+    /// Whether the file stays, because it holds what is not undone.
+    pub stays: bool,
 }
 
 /// The action taken on a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its changes were undone one by one, and the file was removed unless some are left.
+    /// Its changes were undone one by one, and the file was removed unless some are left or
+    /// unreadable.
     Undone(Vec<Undone>),
     /// It was written before this boot, which reverted its changes; the file was removed.
     EarlierBoot,
@@ -58,9 +61,10 @@ enum JournalSelection {
 /// process undid the rest when it started.
 ///
 /// # Errors
-/// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal
-/// cannot be judged, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when another user may
-/// have written it. All other journals are undone first.
+/// [`TuneError::Journal`] when the directory or a journal cannot be used, [`TuneError::Headless`] and
+/// [`TuneError::OtherFormat`] when a journal cannot be judged, [`TuneError::NotOwn`] and
+/// [`TuneError::OpenToOthers`] when another user may have written it. All other journals are undone
+/// first.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -90,7 +94,8 @@ pub fn repair_as(
     let repaired = match take_up(directory, host, JournalSelection::DeadOnes, mode) {
         Err(TuneError::Busy(holder)) => {
             let ending = Ending::InUse { pid: holder.pid };
-            vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }]
+            let path = directory.to_owned();
+            vec![Repaired { path, head: None, ending, damaged_lines: 0, stays: true }]
         }
         repaired => repaired?,
     };
@@ -167,15 +172,8 @@ fn take_up(
         match settle(path, host, &boot_id, (selection, mode)) {
             Ok(Some(one)) => repaired.push(one),
             Ok(None) => {}
-            // A journal that cannot be judged or trusted must not block the undo of the others.
-            Err(
-                error @ (TuneError::Headless { .. }
-                | TuneError::NotOwn { .. }
-                | TuneError::OpenToOthers { .. }),
-            ) => {
-                refused = Some(error);
-            }
-            Err(error) => return Err(error),
+            // One that cannot be read, judged or trusted must not block the undo of the others.
+            Err(error) => refused = Some(error),
         }
     }
 
@@ -189,13 +187,13 @@ fn settle(
     (selection, mode): (JournalSelection, UndoMode),
 ) -> Result<Option<Repaired>, TuneError> {
     let found = JournalFile::read(path)?;
+    found.check_head()?;
     let damaged_lines = found.damaged_lines;
-    let repaired =
-        |head, ending| Some(Repaired { path: path.to_owned(), head, ending, damaged_lines });
+    let repaired = |head, ending| {
+        let stays = matches!(ending, Ending::InUse { .. });
+        Some(Repaired { path: path.to_owned(), head, ending, damaged_lines, stays })
+    };
     let Some(head) = found.head.clone() else {
-        if found.steps() > 0 || found.damaged_lines > 0 {
-            return Err(TuneError::Headless { path: path.to_owned(), steps: found.steps() });
-        }
         journal::remove(path)?;
         return Ok(repaired(None, Ending::Empty));
     };
@@ -214,30 +212,54 @@ fn settle(
         return Ok(repaired(Some(head), Ending::InUse { pid }));
     }
 
-    if found.steps() == 0 {
+    if head.onbeat_journal != journal::FORMAT {
+        let (format, version) = (head.onbeat_journal, head.version);
+        return Err(TuneError::OtherFormat { path: path.to_owned(), format, version });
+    }
+
+    if found.steps() == 0 && damaged_lines == 0 {
         journal::remove(path)?;
         return Ok(repaired(Some(head), Ending::Empty));
     }
 
     let mut journal = found.reopen(&head)?;
     let undone = journal.undo_all(host, mode)?;
-    match journal.close() {
-        Ok(()) | Err(TuneError::NotAllUndone { .. }) => {
-            Ok(repaired(Some(head), Ending::Undone(undone)))
-        }
-        Err(error) => Err(error),
-    }
+    let stays = match journal.close() {
+        Ok(()) => false,
+        Err(TuneError::NotAllUndone { .. }) => true,
+        Err(error) => return Err(error),
+    };
+    let repaired = repaired(Some(head), Ending::Undone(undone));
+    Ok(repaired.map(|one| Repaired { stays, ..one }))
 }
 
 impl Repaired {
     /// Whether it needs no further action.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        match &self.ending {
-            Ending::Undone(undone) => undone.iter().all(|one| one.outcome.is_settled()),
-            Ending::EarlierBoot | Ending::Empty => true,
-            Ending::InUse { .. } => false,
-        }
+        !self.stays
+    }
+
+    /// The lines that could not be read, in a sentence for the user of `command`, which can drop them.
+    #[must_use]
+    pub fn damage(&self, command: &str) -> Option<String> {
+        let lines = match self.damaged_lines {
+            1 => "1 line".to_owned(),
+            lines => format!("{lines} lines"),
+        };
+        let path = self.path.display();
+        let sentence = if self.stays {
+            format!(
+                "{lines} of {path} cannot be read: a change may be left that is not undone. Inspect the file; \
+                 `{command} --forget` drops it from the record"
+            )
+        } else {
+            format!(
+                "dropped {path} from the record: {lines} of it cannot be read, so a change may be left"
+            )
+        };
+        let may_be_left = matches!(self.ending, Ending::Undone(_)) && self.damaged_lines > 0;
+        may_be_left.then_some(sentence)
     }
 
     /// The result in sentences for the user.
@@ -257,14 +279,7 @@ impl Repaired {
             }
         };
 
-        if self.damaged_lines > 0 {
-            let path = self.path.display();
-            let lines = self.damaged_lines;
-            sentences.push(format!(
-                "{lines} lines of {path} could not be read; the changes in them are unknown"
-            ));
-        }
-
+        sentences.extend(self.damage("onbeat repair"));
         sentences
     }
 

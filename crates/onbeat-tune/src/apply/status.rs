@@ -58,18 +58,22 @@ pub struct AppliedJournal {
     pub is_running: bool,
     /// Its changes that are not undone, in order.
     pub changes: Vec<AppliedChange>,
+    /// Number of unreadable lines in the middle: unknown changes.
+    pub damaged_lines: usize,
 }
 
 /// Returns what is on record in this boot, newest first. Changes nothing and takes no lock.
 ///
 /// # Errors
-/// [`TuneError::Journal`] where the directory cannot be read, [`TuneError::NotOwn`] and
-/// [`TuneError::OpenToOthers`] where another user may have written a journal.
+/// [`TuneError::Journal`] where the directory cannot be read, [`TuneError::Headless`] where a
+/// journal cannot be judged, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] where another
+/// user may have written it.
 pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJournal>, TuneError> {
     let boot_id = journal::boot_id(host)?;
     let mut applied = Vec::new();
     for path in journal::list(directory)?.open {
         let found = JournalFile::read(&path)?;
+        found.check_head()?;
         let Some(head) = found.head.clone().filter(|head| head.boot_id == boot_id) else {
             continue;
         };
@@ -99,7 +103,8 @@ pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJourn
         };
         let changes = found.open_intents().map(change).collect();
         let is_running = tasks::is_alive(host, head.owner);
-        applied.push(AppliedJournal { path, head, is_kept: found.kept, is_running, changes });
+        let (is_kept, damaged_lines) = (found.kept, found.damaged_lines);
+        applied.push(AppliedJournal { path, head, is_kept, is_running, changes, damaged_lines });
     }
 
     Ok(applied)

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use onbeat_tune::apply::status;
 use onbeat_tune::change::Kind;
 use onbeat_tune::repair::{Ending, repair_as, undo};
 use onbeat_tune::tasks::TaskId;
@@ -486,7 +487,7 @@ fn a_session_without_processes_needs_no_undo() {
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
+fn a_damaged_line_in_the_middle_stays_on_record_and_the_rest_is_undone() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
@@ -497,12 +498,25 @@ fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!(repaired[0].damaged_lines, 1);
-    assert!(sentences(&repaired).contains("1 lines of"), "{}", sentences(&repaired));
+    assert!(sentences(&repaired).contains("1 line of"), "{}", sentences(&repaired));
     assert_eq!(host.read(WORK).unwrap(), "ff\n");
+
+    let torn = fs::read_to_string(&path).unwrap() + "{\"undone\"";
+    fs::write(&path, torn).unwrap();
+    for _ in 0..2 {
+        let again = repair(directory.path(), &host).unwrap();
+        assert_eq!((again[0].damaged_lines, again[0].is_settled()), (1, false));
+    }
+    let on_record = &status(&host, directory.path()).unwrap()[0];
+    assert_eq!((on_record.changes.len(), on_record.damaged_lines), (0, 1));
+    let dropped = repair_as(directory.path(), &host, UndoMode::Forget).unwrap();
+    assert!(dropped[0].is_settled(), "{}", sentences(&dropped));
+    assert!(sentences(&dropped).starts_with("dropped "), "{}", sentences(&dropped));
+    assert_eq!(journals(directory.path()), 0);
 }
 
 #[test]
-fn a_journal_with_changes_and_without_a_head_is_not_undone() {
+fn a_journal_with_changes_and_without_a_known_head_is_not_undone() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
@@ -513,6 +527,10 @@ fn a_journal_with_changes_and_without_a_head_is_not_undone() {
     let changed = host.settings();
 
     assert!(matches!(repair(directory.path(), &host), Err(TuneError::Headless { steps: 1, .. })));
+    assert!(matches!(status(&host, directory.path()), Err(TuneError::Headless { steps: 1, .. })));
+    fs::write(&path, text.replacen("\"onbeat_journal\":1", "\"onbeat_journal\":2", 1)).unwrap();
+    let refused = repair(directory.path(), &host);
+    assert!(matches!(refused, Err(TuneError::OtherFormat { format: 2, .. })), "{refused:?}");
     assert_eq!((host.settings(), journals(directory.path())), (changed, 1));
 }
 

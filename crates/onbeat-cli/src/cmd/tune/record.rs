@@ -33,7 +33,7 @@ pub(super) fn applied(
     directory: &Path,
 ) -> Result<Vec<AppliedJournal>, TuneError> {
     let mut journals = status(host, directory)?;
-    journals.retain(|journal| !journal.changes.is_empty());
+    journals.retain(|journal| !journal.changes.is_empty() || journal.damaged_lines > 0);
     Ok(journals)
 }
 

@@ -73,6 +73,14 @@ fn print_journal(journal: &AppliedJournal, is_full: bool) {
         Tone::Plain,
         &format!("{all} of {}, {in_effect} in effect", counted(tunings.len(), "tuning")),
     );
+    if journal.damaged_lines > 0 {
+        let lines = counted(journal.damaged_lines, "line");
+        let path = journal.path.display();
+        say_folded(
+            Tone::Careful,
+            &format!("{lines} of {path} cannot be read: more may be changed than is listed"),
+        );
+    }
     say(Tone::Plain, "");
 }
 
@@ -155,6 +163,7 @@ struct PrintedJournal<'s> {
     journal: &'s Path,
     state: &'static str,
     changes: Vec<PrintedChange<'s>>,
+    damaged_lines: usize,
 }
 
 #[derive(Serialize)]
@@ -193,6 +202,7 @@ impl<'s> PrintedStatus<'s> {
                 (false, false) => "interrupted",
             },
             changes: journal.changes.iter().map(PrintedChange::new).collect(),
+            damaged_lines: journal.damaged_lines,
         };
 
         Self {

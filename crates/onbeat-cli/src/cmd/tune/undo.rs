@@ -77,12 +77,7 @@ fn sentences(repaired: &Repaired) -> Vec<(Tone, String)> {
         }
     };
 
-    if repaired.damaged_lines > 0 {
-        let lines = counted(repaired.damaged_lines, "line");
-        let path = repaired.path.display();
-        let sentence = format!("{lines} of {path} could not be read; changes in them are unknown");
-        sentences.push((Tone::Careful, sentence));
-    }
+    sentences.extend(repaired.damage("onbeat tune undo").map(|sentence| (Tone::Careful, sentence)));
     sentences
 }
 
