@@ -1,22 +1,9 @@
 //! Where onbeat keeps its own files between runs: the journal, and what belongs to it.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
-use onbeat_tune::{LiveHost, journal};
-
-/// Returns the directory of the journal.
-pub fn journal_directory() -> PathBuf {
-    if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
-        return Path::new(&state).join("journal");
-    }
-    let path = |name| env::var_os(name).map(PathBuf::from);
-    journal::default_directory(
-        &LiveHost::new(),
-        path("XDG_STATE_HOME").as_deref(),
-        path("HOME").as_deref(),
-    )
-}
+use onbeat_tune::journal;
+pub use onbeat_tune::journal::own_directory as journal_directory;
 
 /// Returns the directory of onbeat's own files, the journal among them.
 pub fn state_directory() -> PathBuf {

@@ -11,7 +11,7 @@
 mod directory;
 
 pub use super::holder::Holder;
-pub use directory::{at_work, default_directory, is_open};
+pub use directory::{at_work, default_directory, is_open, own_directory};
 
 pub(crate) use directory::{BESIDE, DirectoryLock, UNDO, is_left_by, list, remove};
 

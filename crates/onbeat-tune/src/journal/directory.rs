@@ -1,8 +1,10 @@
 //! The directory of journals: its lock, its files, and the onbeat that is at work.
 //!
 //! A journal is `STAMP-PID-NN.journal`: `.new` until its head is on disk, `.closed` once it has
-//! ended. The file `lock` names the holder of the lock.
+//! ended. The file `lock` names the holder of the lock. All other files are the user's.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use super::{JournalFile, JournalHead};
 use crate::error::{TuneError, journal_error};
 use crate::holder::Holder;
 use crate::host_files::HostFiles;
+use crate::live_host::LiveHost;
 use crate::tasks::TaskId;
 use crate::{private, tasks};
 
@@ -50,6 +53,19 @@ pub fn default_directory(
         (false, Some(state), _) => state.join("onbeat/journal"),
         (false, None, home) => home.unwrap_or(Path::new(".")).join(".local/state/onbeat/journal"),
     }
+}
+
+/// The journal's directory: below `ONBEAT_STATE_DIR`, else that by default. An empty variable counts
+/// as unset, and a relative path in those of the default as well.
+#[must_use]
+pub fn own_directory() -> PathBuf {
+    let named = |variable| env::var_os(variable).map(PathBuf::from);
+    if let Some(state) = named("ONBEAT_STATE_DIR").filter(|state| !state.as_os_str().is_empty()) {
+        return state.join("journal");
+    }
+    let absolute = |variable| named(variable).filter(|path| path.is_absolute());
+    let (state, home) = (absolute("XDG_STATE_HOME"), absolute("HOME"));
+    default_directory(&LiveHost::new(), state.as_deref(), home.as_deref())
 }
 
 /// The lock on a directory of journals, held until dropped.
@@ -147,7 +163,8 @@ pub(crate) fn list(directory: &Path) -> Result<JournalDirectory, TuneError> {
         Err(source) => return Err(journal_error("read", directory, source)),
     };
 
-    for path in entries.flatten().map(|entry| entry.path()) {
+    let paths = entries.flatten().map(|entry| entry.path());
+    for path in paths.filter(|path| is_named_as_journal(path)) {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(OPEN) => listed.open.push(path),
             Some(CLOSED | NEW) => listed.leftovers.push(path),
@@ -158,6 +175,16 @@ pub(crate) fn list(directory: &Path) -> Result<JournalDirectory, TuneError> {
     listed.open.sort();
     listed.open.reverse();
     Ok(listed)
+}
+
+/// Whether a file has a name of [`free_path`]. A directory that the user names may hold others, which
+/// must not be removed as leftovers.
+fn is_named_as_journal(path: &Path) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let stem = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let Some((stamp, numbers)) = stem.split_once("Z-") else { return false };
+    let parts = [stamp.split_once('T'), numbers.split_once('-')];
+    parts.iter().all(|part| part.is_some_and(|(first, last)| is_number(first) && is_number(last)))
 }
 
 /// Removes an ended journal. The rename marks the end even when the removal is interrupted.

@@ -535,15 +535,22 @@ fn a_journal_with_changes_and_without_a_known_head_is_not_undone() {
 }
 
 #[test]
-fn leftovers_of_an_ended_journal_are_removed() {
+fn leftovers_of_an_ended_journal_are_removed_and_files_of_the_user_are_not() {
     let host = host();
     let directory = directory_in_memory();
-    for name in ["a.closed", "b.new"] {
+    let users = ["case-7.closed", "lock", "monday.journal", "notes.new"];
+    for name in ["20261121T081002Z-500-01.closed", "20261121T081002Z-500-02.new"] {
         fs::write(directory.path().join(name), "{}").unwrap();
+    }
+    for name in users {
+        fs::write(directory.path().join(name), "a line").unwrap();
     }
 
     assert!(repair(directory.path(), &host).unwrap().is_empty());
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    let left = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, users);
     assert!(repair(&directory.path().join("nowhere"), &host).unwrap().is_empty());
 }
 

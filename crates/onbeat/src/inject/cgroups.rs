@@ -7,9 +7,8 @@
 //! A quota applies to all threads of a cgroup, so a thread of the injector uses it up on the loop's
 //! CPU. When the kernel has throttled the cgroup, neither thread runs until the period ends.
 
-use std::env;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -21,7 +20,7 @@ use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use onbeat_host::thread::ThreadRequest;
 use onbeat_tune::change::{CgroupVersion, Kind};
-use onbeat_tune::journal::default_directory;
+use onbeat_tune::journal::own_directory;
 use onbeat_tune::shield::refuse_existing;
 use onbeat_tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
 
@@ -100,7 +99,7 @@ impl InjectionCgroup<LiveHost> {
         let impossible = |why: String| plan.impossible(why);
         let host = LiveHost::new();
         let home = thread_cgroup(&host, controller, plan.target.tid).map_err(impossible)?;
-        Self::create(host, &journal_directory(), home, controller)
+        Self::create(host, &own_directory(), home, controller)
             .map_err(|why| plan.impossible(why.to_string()))
     }
 }
@@ -186,15 +185,6 @@ impl<H: HostFiles> Drop for InjectionCgroup<H> {
         let _ = journal.undo_all(&self.host, UndoMode::Careful);
         let _ = journal.close();
     }
-}
-
-/// Returns the directory of the journal, the same as that of the command line.
-fn journal_directory() -> PathBuf {
-    if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
-        return Path::new(&state).join("journal");
-    }
-    let path = |name| env::var_os(name).map(PathBuf::from);
-    default_directory(&LiveHost::new(), path("XDG_STATE_HOME").as_deref(), path("HOME").as_deref())
 }
 
 /// The disturber of `cgroup_freezer`.

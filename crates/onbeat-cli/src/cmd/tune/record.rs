@@ -19,7 +19,7 @@ const RECORD_OF_ROOT: &str = "/var/lib/onbeat";
 /// can read it.
 pub(super) fn directory(host: &dyn HostFiles) -> Result<PathBuf, TuneFailure> {
     let own = journal_directory();
-    let is_named = env::var_os("ONBEAT_STATE_DIR").is_some();
+    let is_named = env::var_os("ONBEAT_STATE_DIR").is_some_and(|named| !named.is_empty());
     if host.is_root() || is_named || !Path::new(RECORD_OF_ROOT).exists() {
         return Ok(own);
     }
