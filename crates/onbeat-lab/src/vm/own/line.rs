@@ -18,8 +18,15 @@ const REPLACED: &str = "nographic display sdl gtk vnc spice curses full-screen s
 const FILES: [&str; 11] =
     ["hda", "hdb", "hdc", "hdd", "cdrom", "fda", "fdb", "pflash", "mtdblock", "bios", "sd"];
 /// Options with a file under one of these keys.
-const WITH_FILES: [(&str, &[&str]); 4] =
-    [("drive", &["file"]), ("fsdev", &["path"]), ("virtfs", &["path"]), ("object", &["mem-path"])];
+const WITH_FILES: [(&str, &[&str]); 4] = [
+    ("drive", &["file", "file.filename"]),
+    ("fsdev", &["path"]),
+    ("virtfs", &["path"]),
+    ("object", &["mem-path"]),
+];
+/// Why an option is refused that can say `snapshot=off`.
+const BEFORE_SNAPSHOT: &str = "it can take a disk out of QEMU's -snapshot, so that the guest writes \
+    to the disk; write its settings as -drive and others";
 /// Options whose meaning a libvirt definition has, in elements of its own or by itself.
 const DEFINED: &str = "smp m drive hda hdb hdc hdd cdrom netdev nic device bios boot k nodefaults \
     no-user-config no-hpet vga usb mem-prealloc mem-path overcommit";
@@ -89,6 +96,10 @@ impl LineReader {
             "blockdev" => {
                 let why = "QEMU's -snapshot does not cover it; write -drive file=…,format=…,if=…";
                 return Err(OwnGuestError::Option { option: format!("-blockdev {value}"), why });
+            }
+            _ if name == "readconfig" || name == "set" && value.starts_with("drive.") => {
+                let option = format!("-{name} {value}");
+                return Err(OwnGuestError::Option { option, why: BEFORE_SNAPSHOT });
             }
             _ if REPLACED.split(' ').any(|known| known == name) => {
                 self.replaced.push(format!("-{name}"));
@@ -172,7 +183,7 @@ impl LineReader {
         if name == "drive" {
             self.has_disk = true;
             // `snapshot=off` would go before -snapshot, and the guest would write to the disk.
-            pieces.retain(|piece| !piece.starts_with("snapshot="));
+            pieces.retain(|piece| !piece.starts_with("snapshot=") && piece != "nosnapshot");
         }
         if ["fsdev", "virtfs"].contains(&name) && value.starts_with("local") {
             pieces.retain(|piece| !piece.starts_with("readonly"));
@@ -206,7 +217,7 @@ impl LineReader {
         match name {
             "drive" => {
                 let key = |wanted: &str| value_of(value, wanted).map(str::to_owned);
-                let Some(file) = key("file") else { return };
+                let Some(file) = key("file").or_else(|| key("file.filename")) else { return };
                 let file = PathBuf::from(file.replace(",,", ","));
                 if key("if").as_deref() == Some("pflash") {
                     let (open, close) = match self.own.loader.len() {
@@ -217,7 +228,9 @@ impl LineReader {
                     return;
                 }
                 self.own.disks.push(OwnDisk {
-                    format: key("format").unwrap_or_else(|| probed_format(&file)),
+                    format: key("format")
+                        .or_else(|| key("driver"))
+                        .unwrap_or_else(|| probed_format(&file)),
                     file,
                     interface: key("if").unwrap_or_else(|| "ide".to_owned()),
                     is_cdrom: key("media").as_deref() == Some("cdrom"),
@@ -342,7 +355,8 @@ fn pieces_of(argument: &str) -> Vec<&str> {
     pieces
 }
 
-/// The number of `-smp 2`, `-smp cpus=2` or `-smp sockets=1,cores=2,threads=1`.
+/// The number of `-smp 2`, `-smp cpus=2` or `-smp sockets=1,cores=2,threads=1`. Without `cpus`, QEMU
+/// has all of `maxcpus`.
 fn cpus(value: &str) -> Option<u32> {
     let number = |key: &str| value_of(value, key).and_then(|number| number.parse::<u32>().ok());
     let first = value.split(',').next().and_then(|piece| piece.parse().ok());
@@ -350,7 +364,7 @@ fn cpus(value: &str) -> Option<u32> {
         let all = ["sockets", "dies", "clusters", "cores", "threads"].map(number);
         all.iter().any(Option::is_some).then(|| all.into_iter().flatten().product())
     };
-    first.or_else(|| number("cpus")).or_else(product)
+    first.or_else(|| number("cpus")).or_else(|| number("maxcpus")).or_else(product)
 }
 
 #[cfg(test)]
@@ -408,8 +422,16 @@ mod tests {
 
     #[test]
     fn no_disk_is_left_out_of_the_snapshot() {
-        let line = "-drive file=a.img,snapshot=off,if=virtio";
-        assert_eq!(words(line), "-drive file=…/a.img,if=virtio");
+        for off in ["snapshot=off", "nosnapshot"] {
+            let line = format!("-drive file=a.img,{off},if=virtio");
+            assert_eq!(words(&line), "-drive file=…/a.img,if=virtio");
+        }
+        for option in ["-set drive.hd.snapshot=off", "-readconfig a.img"] {
+            let why = guest(&format!("-kernel bzImage {option}")).expect_err(option).to_string();
+            assert!(why.starts_with(option) && why.contains("-snapshot"), "{why}");
+        }
+        let of_device = "-set device.net0.x-speed=1";
+        assert_eq!(words(of_device), of_device);
     }
 
     #[test]
@@ -418,6 +440,11 @@ mod tests {
         assert_eq!(words(line), "-drive format=raw,file=…/a,,b.img,if=virtio");
         let own = guest(&format!("-kernel bzImage {line}")).expect("a guest");
         assert!(own.disks[0].file.ends_with("a,b.img"), "{:?}", own.disks);
+
+        let line = "-drive driver=qcow2,file.driver=file,file.filename=a,,b.img";
+        assert_eq!(words(line), "-drive driver=qcow2,file.driver=file,file.filename=…/a,,b.img");
+        let own = guest(&format!("-kernel bzImage {line}")).expect("a guest");
+        assert_eq!(own.disks[0].format, "qcow2");
     }
 
     #[test]
@@ -455,7 +482,7 @@ mod tests {
 
     #[test]
     fn processors_are_counted_as_qemu_does() {
-        let found = ["4", "cpus=3", "sockets=2,cores=2,threads=1", "x"].map(cpus);
-        assert_eq!(found, [Some(4), Some(3), Some(4), None]);
+        let found = ["4", "cpus=3", "sockets=2,cores=2,threads=1", "cores=2,maxcpus=8", "x"];
+        assert_eq!(found.map(cpus), [Some(4), Some(3), Some(4), Some(8), None]);
     }
 }
