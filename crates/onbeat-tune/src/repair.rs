@@ -155,7 +155,11 @@ fn take_up(
     mode: UndoMode,
 ) -> Result<Vec<Repaired>, TuneError> {
     if !directory.is_dir() {
-        return Ok(Vec::new());
+        return match selection {
+            // A user whose home is closed, as in a container, can measure without it.
+            JournalSelection::DeadOnes => Ok(Vec::new()),
+            JournalSelection::DeadAndKept => journal::list(directory).map(|_| Vec::new()),
+        };
     }
 
     private::check_directory(directory)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use onbeat::cause::InstanceGuard;
 use onbeat_control::{FoundChannels, RingError, remove_leftovers};
 use onbeat_tune::guard::ObjectGuard;
-use onbeat_tune::{LiveHost, UndoMode};
+use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 
 use super::tune::record::kept_sentence;
 use super::{ExitVerdict, Failure};
@@ -31,14 +31,17 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
     for sentence in ignored {
         advise(Tone::Careful, &sentence);
     }
-    if sentences.is_empty() && refused.is_none() {
-        say(Tone::Plain, "nothing to undo: no onbeat was interrupted");
+    let host = LiveHost::new();
+    let kept = kept_sentence(&host);
+    if sentences.is_empty() && refused.is_none() && kept.is_ok() {
+        let whose = if host.is_root() { "" } else { " of this user" };
+        say(Tone::Plain, &format!("nothing to undo: no onbeat{whose} was interrupted"));
     }
 
     for sentence in sentences {
         say(Tone::Plain, &sentence);
     }
-    if let Some(sentence) = kept_sentence(&LiveHost::new()) {
+    if let Some(sentence) = kept? {
         say(Tone::Plain, &sentence);
     }
 

@@ -217,6 +217,9 @@ fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_change
         Journal::begin(&blocked.join("below"), &host, &Purpose::new("bench", "onbeat bench"));
     assert!(matches!(refused.map(|_| ()), Err(TuneError::Journal { doing: "create", .. })));
     assert_eq!(host.changes.get(), 0);
+    let undone = undo(&blocked, &host, UndoMode::Careful);
+    assert!(matches!(undone, Err(TuneError::Journal { doing: "read", .. })), "{undone:?}");
+    assert!(repair(&blocked, &host).unwrap().is_empty(), "a run needs nothing of it");
 }
 
 #[test]

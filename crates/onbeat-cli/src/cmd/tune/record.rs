@@ -38,8 +38,11 @@ pub(super) fn applied(
 }
 
 /// Returns the sentence that a repair ends with: what was applied on purpose stays.
-pub(crate) fn kept_sentence(host: &dyn HostFiles) -> Option<String> {
-    let journals = applied(host, &journal_directory()).ok()?;
+///
+/// # Errors
+/// As [`status`]: a directory that cannot be read may hold changes.
+pub(crate) fn kept_sentence(host: &dyn HostFiles) -> Result<Option<String>, TuneError> {
+    let journals = applied(host, &journal_directory())?;
     let kept = journals.iter().filter(|journal| journal.is_kept);
     let in_effect = |journal: &AppliedJournal| {
         journal.changes.iter().filter(|change| change.state == ChangeState::InEffect).count()
@@ -47,11 +50,11 @@ pub(crate) fn kept_sentence(host: &dyn HostFiles) -> Option<String> {
     let count: usize = kept.map(in_effect).sum();
     let changes = super::plan_text::counted(count, "change");
     let stay = if count == 1 { "stays" } else { "stay" };
-    (count > 0).then(|| {
+    Ok((count > 0).then(|| {
         format!(
             "{changes} made by `onbeat tune apply` {stay} in effect, as intended: `onbeat tune undo` undoes them"
         )
-    })
+    }))
 }
 
 /// Which command and when: `` `onbeat tune apply plan.toml`, 2026-11-23 00:50:02 UTC ``.
