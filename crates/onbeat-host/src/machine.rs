@@ -233,16 +233,23 @@ fn arm_core(maker: &str, part: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be
-/// read.
+/// Returns the online CPUs, from `/sys/devices/system/cpu/online`, or from `/proc/stat` in a container
+/// without that file; only CPU 0 if neither can be read.
 ///
 /// ```
 /// assert!(!onbeat_host::machine::online_cpus().is_empty());
 /// ```
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
-    let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
+    let listed = cpu_list(&file("/sys/devices/system/cpu/online"));
+    let cpus = if listed.is_empty() { cpus_with_counters(&file("/proc/stat")) } else { listed };
     if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// The CPUs that `/proc/stat` counts for: the online ones.
+fn cpus_with_counters(stat: &str) -> Vec<u32> {
+    let number = |line: &str| line.strip_prefix("cpu")?.split_once(' ')?.0.parse().ok();
+    stat.lines().filter_map(number).collect()
 }
 
 /// An idle state of a CPU, from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
@@ -525,6 +532,8 @@ mod tests {
     fn a_kernel_list_names_its_cpus() {
         assert_eq!(cpu_list("0-2,4\n"), [0, 1, 2, 4]);
         assert_eq!(cpu_list(""), [] as [u32; 0]);
+        let stat = "cpu  31 2 8 900\ncpu0 15 1 4 450\ncpu12 16 1 4 450\nintr 99 0\nctxt 7\n";
+        assert_eq!(cpus_with_counters(stat), [0, 12]);
     }
 
     #[test]
