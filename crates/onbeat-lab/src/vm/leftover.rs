@@ -2,7 +2,8 @@
 //!
 //! QEMU gets SIGKILL when the thread that started it ends. The lock on a guest's directory covers
 //! the rest: it is held as long as its process needs guest or result. A directory without a lock
-//! belongs to nobody; the next start ends what runs there and removes it.
+//! belongs to nobody; the next start ends what runs there and removes it. A directory without the name
+//! of a guest is the user's, who may keep disks below a work directory of their own.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -17,6 +18,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::VmError;
 
+/// What the name of a guest's directory begins with; the number of its starter follows.
+const PREFIX: &str = "onbeat-";
 /// How long a killed process may take to end.
 const END_WITHIN: Duration = Duration::from_secs(10);
 /// How long to wait before the arguments of a process that has none are read again.
@@ -45,7 +48,7 @@ impl GuestDirectory {
     pub(super) fn create(guests: &Path) -> Result<Self, VmError> {
         // Nobody looks for left directories before this one has its lock.
         let _all = lock(guests)?;
-        let path = new_directory(guests, "")?;
+        let path = new_directory(guests, PREFIX)?;
         let own = lock(&path)?;
         Ok(Self { path, _lock: own })
     }
@@ -66,7 +69,7 @@ fn lock(directory: &Path) -> Result<File, VmError> {
 /// The argument of QEMU that names a guest by its directory.
 pub(super) fn name_argument(directory: &Path) -> String {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    format!("guest=onbeat-{name},debug-threads=on")
+    format!("guest={PREFIX}{},debug-threads=on", name.strip_prefix(PREFIX).unwrap_or(&name))
 }
 
 /// Ends guests below `guests` whose process no longer exists, and removes their directories.
@@ -75,6 +78,9 @@ pub(super) fn end_guests(guests: &Path) -> Result<Vec<EndedGuest>, VmError> {
     let mut ended = Vec::new();
     for entry in fs::read_dir(guests).map_err(VmError::reading(guests))? {
         let directory = entry.map_err(VmError::reading(guests))?.path();
+        if starter(&directory).is_none() {
+            continue;
+        }
         let Some(_own) = lock_of_the_dead(&directory)? else { continue };
 
         let processes = end_processes(&directory)?;
@@ -108,10 +114,16 @@ fn lock_of_the_dead(directory: &Path) -> Result<Option<File>, VmError> {
     }
 }
 
+/// The number of the process that has created a guest's directory; none in another name.
+fn starter(directory: &Path) -> Option<&str> {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let numbers = directory.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-');
+    numbers.filter(|(pid, nth)| is_number(pid) && is_number(nth)).map(|(pid, _)| pid)
+}
+
 /// Whether a process has the number that a guest's directory is named after.
 fn owner_exists(directory: &Path) -> bool {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    name.split_once('-').is_some_and(|(pid, _)| Path::new("/proc").join(pid).exists())
+    starter(directory).is_some_and(|pid| Path::new("/proc").join(pid).exists())
 }
 
 /// Ends the processes of a guest: those that run in its directory and carry its name.
@@ -213,7 +225,7 @@ mod tests {
 
     fn guest_directory() -> (tempfile::TempDir, PathBuf) {
         let guests = tempfile::tempdir().expect("a directory");
-        let directory = fs::canonicalize(guests.path()).expect("a path").join("1-0");
+        let directory = fs::canonicalize(guests.path()).expect("a path").join("onbeat-1-0");
         fs::create_dir(&directory).expect("a directory");
         (guests, directory)
     }
@@ -239,6 +251,18 @@ mod tests {
         assert_eq!(child.wait().expect("its status").signal(), Some(9));
         assert!(!directory.exists());
         assert_eq!(end_guests(guests.path()).expect("nothing left"), []);
+    }
+
+    #[test]
+    fn directories_of_the_user_are_left_alone() {
+        let guests = tempfile::tempdir().expect("a directory");
+        for name in ["debian", "2024-12", "onbeat-demo", "onbeat-2024-x"] {
+            let directory = guests.path().join(name);
+            fs::create_dir(&directory).expect("a directory");
+            fs::write(directory.join("disk.qcow2"), b"disk").expect("a file");
+        }
+        assert_eq!(end_guests(guests.path()).expect("nothing to end"), []);
+        assert_eq!(fs::read_dir(guests.path()).expect("a directory").count(), 4);
     }
 
     #[test]

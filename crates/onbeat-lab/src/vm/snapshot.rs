@@ -21,7 +21,7 @@ use super::guest::JOB;
 use super::job::Job;
 use super::leftover::GuestDirectory;
 use super::qemu::{POLL_EVERY, QemuProcess, qemu_version, shell_line};
-use super::work_directory::key_of;
+use super::work_directory::{is_key, key_of};
 use super::{Guest, VmError, WorkDirectory};
 
 /// The job of a guest that is to be saved.
@@ -145,7 +145,7 @@ fn remove_oldest(snapshots: &Path) -> Result<(), VmError> {
     for entry in fs::read_dir(snapshots).map_err(VmError::reading(snapshots))? {
         let entry = entry.map_err(VmError::reading(snapshots))?;
         let path = entry.path();
-        if path.extension().is_none() {
+        if is_key(&entry.file_name().to_string_lossy()) {
             let modified = entry.metadata().and_then(|data| data.modified());
             all.push((modified.map_err(VmError::reading(&path))?, path));
         }
@@ -182,10 +182,16 @@ mod tests {
             file.set_modified(used).expect("a time");
         }
 
+        // The user's, who may have named a directory with snapshots of their own.
+        let own = directory.path().join("before-upgrade");
+        let file = File::create(&own).expect("a file");
+        file.set_modified(SystemTime::UNIX_EPOCH).expect("a time");
+
         remove_oldest(directory.path()).expect("some removed");
+        assert!(own.exists());
         let left = (0..20).filter(|&number| path(number).exists()).collect::<Vec<_>>();
         assert_eq!(left, (0..16).collect::<Vec<_>>());
-        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 32);
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 33);
     }
 
     #[test]

@@ -101,6 +101,11 @@ pub(crate) fn key_of(description: &[u8]) -> String {
     hex_digest(description)[..16].to_owned()
 }
 
+/// Whether a name is one of [`key_of`].
+pub(super) fn is_key(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -65,10 +65,10 @@ impl TraceBench<'_> {
     /// What is left of a process of onbeat that has ended; other guests may run beside it.
     fn left_by(&self, pid: u32) -> HostLeftovers {
         let guests = fs::canonicalize(&self.lab.work.path).expect("a path").join("guests");
-        // The directory of a guest begins with its starter.
+        // The directory of a guest is named after its starter.
         let is_own = |path: &Path| {
             let name = path.strip_prefix(&guests).ok().and_then(|below| below.to_str());
-            name.is_some_and(|name| name.starts_with(&format!("{pid}-")))
+            name.is_some_and(|name| name.starts_with(&format!("onbeat-{pid}-")))
         };
         let processes = fs::read_dir("/proc").expect("processes").flatten();
         let runs_there = processes.filter(|process| {
