@@ -297,6 +297,24 @@ pub fn check_owner(trusted: TrustedOwner, owner: u32, mode: u32) -> Result<(), R
     Ok(())
 }
 
+/// Checks the owner of a directory to work in. Root works in its own ones and in those of the user who
+/// has called sudo: any other user could exchange what is in them. All others work wherever the system
+/// lets them.
+///
+/// # Errors
+/// [`Refused::OtherOwner`].
+pub fn check_workplace(owner: u32) -> Result<(), Refused> {
+    let user = rustix::process::geteuid().as_raw();
+    let is_trusted = user != 0 || owner == 0 || Some(owner) == caller_of_sudo();
+    if is_trusted { Ok(()) } else { Err(Refused::OtherOwner { owner, user }) }
+}
+
+/// The user who has called sudo, as sudo notes it.
+#[must_use]
+pub fn caller_of_sudo() -> Option<u32> {
+    std::env::var("SUDO_UID").ok()?.parse().ok()
+}
+
 fn regular(of: &std::fs::Metadata) -> Result<(), Refused> {
     let kind = of.file_type();
     if kind.is_file() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use onbeat::campaign::{create_whole_in, remove_partial};
+use onbeat::campaign::{create_whole_in, create_workplace, remove_partial};
 use sha2::{Digest, Sha256};
 
 use super::VmError;
@@ -27,16 +27,17 @@ impl WorkDirectory {
     /// removes the directories of guests that nobody needs any more.
     ///
     /// # Errors
-    /// When a directory cannot be created or read.
+    /// When a directory cannot be created or read, or is another user's: root would boot the
+    /// kernels that this user has put there.
     pub fn open(path: &Path) -> Result<Self, VmError> {
-        fs::create_dir_all(path).map_err(VmError::writing(path))?;
+        create_workplace(path)?;
         // QEMU runs in another directory: its paths must not depend on this process's own.
         let path = fs::canonicalize(path).map_err(VmError::reading(path))?;
         let mut work = Self { path, ended_guests: Vec::new() };
         let below =
             [work.kernels(), work.packages(), work.archives(), work.snapshots(), work.guests()];
         for directory in below {
-            fs::create_dir_all(&directory).map_err(VmError::writing(&directory))?;
+            create_workplace(&directory)?;
         }
 
         remove_partial(&work.path)?;

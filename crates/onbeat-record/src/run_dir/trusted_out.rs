@@ -20,8 +20,7 @@ pub(super) fn check(out: &Path) -> Result<(), RunDirError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let of_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse().ok());
-    check_for_root(out, of_sudo)
+    check_for_root(out, onbeat_host::foreign::caller_of_sudo())
 }
 
 fn check_for_root(out: &Path, of_sudo: Option<u32>) -> Result<(), RunDirError> {

@@ -64,4 +64,7 @@ mod store;
 pub use cells::{Campaign, CellFailure, FailureScope, product};
 pub use event::{CampaignEvent, CampaignReport};
 pub use plan_file::{FoundRun, PLAN_FILE, PlanFile, PlanFileError, PlannedOption, find_unfinished};
-pub use store::{PARTIAL, ResultStore, StoreError, create_whole_in, new_directory, remove_partial};
+pub use store::{
+    PARTIAL, ResultStore, StoreError, create_whole_in, create_workplace, new_directory,
+    remove_partial,
+};

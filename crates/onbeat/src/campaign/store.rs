@@ -2,9 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use onbeat_host::foreign;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -59,9 +60,9 @@ impl ResultStore {
     /// Opens a store, creating it if need be, and removes what killed processes were writing.
     ///
     /// # Errors
-    /// [`StoreError::System`].
+    /// As [`create_workplace`]: what is stored there counts as measured.
     pub fn open(path: &Path, record: &'static str) -> Result<Self, StoreError> {
-        fs::create_dir_all(path).map_err(StoreError::writing(path))?;
+        create_workplace(path)?;
         remove_partial(path)?;
         Ok(Self { path: path.to_owned(), record })
     }
@@ -148,6 +149,17 @@ impl ResultStore {
         remove_if_there(&target)?;
         fs::rename(directory, &target).map_err(StoreError::writing(&target))
     }
+}
+
+/// Creates a directory with its parents unless it is there already; root's must not be another user's
+/// ([`foreign::check_workplace`]).
+///
+/// # Errors
+/// [`StoreError::System`].
+pub fn create_workplace(path: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(path).map_err(StoreError::writing(path))?;
+    let owner = fs::metadata(path).map_err(StoreError::reading(path))?.uid();
+    foreign::check_workplace(owner).map_err(|why| StoreError::writing(path)(why.into()))
 }
 
 /// Writes a file, whole and synced to disk, or not at all.
@@ -274,6 +286,18 @@ mod tests {
             let why = store.find::<u8>(place).unwrap_err().to_string();
             assert!(why.contains("a/record.json cannot be used: "), "{why}");
             assert!(why.ends_with("remove its directory to measure again"), "{why}");
+        }
+    }
+
+    #[test]
+    fn root_believes_no_results_in_a_directory_of_another_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let planted = directory.path().join("planted");
+        fs::create_dir(&planted).unwrap();
+        // Only root can give it away.
+        if std::os::unix::fs::chown(&planted, Some(65_534), None).is_ok() {
+            let why = ResultStore::open(&planted, "record.json").unwrap_err().to_string();
+            assert!(why.contains("belongs to user 65534"), "{why}");
         }
     }
 
