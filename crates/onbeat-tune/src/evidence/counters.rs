@@ -73,14 +73,18 @@ impl HostCounters {
         self.unread.push(UnreadCounter { group, reason });
     }
 
-    /// Returns the text of a file; without it, notes the groups that it would have.
+    /// Returns the text of a file; without it, notes the groups that it would have. Containers mask
+    /// `/proc/interrupts` by an empty file.
     fn text(&mut self, host: &HostTree, path: &str, groups: &[CounterGroup]) -> String {
-        host.read(path).unwrap_or_else(|error| {
-            for group in groups {
-                self.lacks(*group, reason(path, &error));
-            }
-            String::new()
-        })
+        let why = match host.read(path) {
+            Ok(text) if !text.is_empty() => return text,
+            Ok(_) => format!("{path} is empty, as where a container masks it"),
+            Err(error) => reason(path, &error),
+        };
+        for group in groups {
+            self.lacks(*group, why.clone());
+        }
+        String::new()
     }
 
     fn interrupts(&mut self, host: &HostTree) {
@@ -260,6 +264,11 @@ mod tests {
         let groups: BTreeSet<_> = reading.unread.iter().map(|unread| unread.group).collect();
         assert_eq!(groups.len(), CounterGroup::NAMES.len(), "each group: {:?}", reading.unread);
         assert!(reading.unread[0].reason.contains("/proc/interrupts does not exist"));
+
+        write(empty.path(), "proc/interrupts", "");
+        let masked = HostCounters::read(&host, &setup);
+        assert_eq!(masked.unread.len(), reading.unread.len());
+        assert!(masked.unread[0].reason.starts_with("/proc/interrupts is empty"));
     }
 
     #[test]

@@ -133,7 +133,8 @@ fn best(survey: &Survey<'_>, online: &CpuList, usable: &CpuList) -> Result<Chose
     let best = candidates.max_by_key(|core| merit(core, survey, &counts));
     if let Some(cpus) = best {
         let merit = merit(cpus, survey, &counts);
-        return Ok(ChosenCpus { cpus: cpus.clone(), because: reason(cpus, &merit, survey) });
+        let because = reason(cpus, &merit, &counts, survey);
+        return Ok(ChosenCpus { cpus: cpus.clone(), because });
     }
 
     // A single core: a thread of it other than CPU 0.
@@ -224,7 +225,12 @@ fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
     })
 }
 
-fn reason(core: &CpuList, merit: &CoreMerit, survey: &Survey<'_>) -> String {
+fn reason(
+    core: &CpuList,
+    merit: &CoreMerit,
+    counts: &InterruptCounts,
+    survey: &Survey<'_>,
+) -> String {
     let mut reasons = vec!["a core without CPU 0".to_owned()];
     if merit.is_isolated {
         reasons.push("isolated at boot".to_owned());
@@ -236,6 +242,8 @@ fn reason(core: &CpuList, merit: &CoreMerit, survey: &Survey<'_>) -> String {
         reasons.push(format!("on the NUMA node of {}", survey.setup().interfaces.join(", ")));
     }
     match merit.managed.0 {
+        // Absent, or empty: Docker and Kubernetes mask /proc/interrupts.
+        _ if counts.all.is_empty() => {}
         0 => reasons.push("without interrupts that cannot be moved".to_owned()),
         _ => reasons.push("with the fewest interrupts that cannot be moved".to_owned()),
     }
