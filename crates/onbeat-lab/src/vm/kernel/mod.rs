@@ -14,6 +14,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat_host::foreign;
+
 pub use image::ImageError;
 pub use listing::{KernelState, ListedKernel, downloadable_kernels, list_kernels};
 pub use modules::{Module, ModuleError};
@@ -23,6 +25,10 @@ use modules::Modules;
 
 use super::work_directory::hex_digest;
 use super::{VmError, WorkDirectory};
+
+/// Largest size of a kernel or an initrd, in bytes; a `vmlinux` with everything for a debugger has
+/// above 1 GiB.
+pub(super) const MOST_BYTES: u64 = 4 << 30;
 
 /// A kernel that is ready to boot, with its modules.
 ///
@@ -83,7 +89,7 @@ impl Kernel {
         image: &Path,
         modules: Option<&Path>,
     ) -> Result<Self, VmError> {
-        let bytes = fs::read(image).map_err(VmError::reading(image))?;
+        let bytes = foreign::read(image, MOST_BYTES).map_err(VmError::reading(image))?;
         let unpacked = work.kernels().join(format!("image-{}", &hex_digest(&bytes)[..16]));
         work.create_whole(&unpacked, |directory| {
             let elf = image::vmlinux(&bytes)

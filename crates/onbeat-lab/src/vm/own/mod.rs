@@ -23,6 +23,7 @@ mod login;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use onbeat_host::foreign;
 use onbeat_tune::lint::qemu_line::{QemuLineError, qemu_line};
 
 pub use domain::DomainError;
@@ -32,6 +33,7 @@ pub use login::{LoginError, OwnLogin};
 
 use super::archive::Archive;
 use super::initramfs::{INIT, static_busybox, static_onbeat};
+use super::kernel::MOST_BYTES;
 use super::{BootImage, VmError, WorkDirectory};
 
 const START: &[u8] = include_bytes!("start.sh");
@@ -204,7 +206,7 @@ impl OwnGuest {
             return self.boot_by_login(work, &agent, rest.as_ref(), login.clone());
         }
         let mut bytes = match &self.initrd {
-            Some(initrd) => fs::read(initrd).map_err(VmError::reading(initrd))?,
+            Some(initrd) => foreign::read(initrd, MOST_BYTES).map_err(VmError::reading(initrd))?,
             None => Vec::new(),
         };
         // The kernel reads archives one behind the other, each at a multiple of four bytes.
