@@ -1,5 +1,8 @@
 //! What a study finds out before its first measurement, when nothing is tuned yet.
 
+use std::path::Path;
+
+use onbeat_host::machine::salted_id;
 use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, check};
 use onbeat_tune::plan::{CpuChoice, PlanRequest, plan};
@@ -40,12 +43,10 @@ pub(super) fn baseline(
     // As tuples, by which studies that have begun are known.
     let named: Vec<_> = stages.iter().map(|stage| (&stage.name, &stage.settings)).collect();
     let key = key_of(format!("{named:?} {host_cpus:?} {clock}").as_bytes());
+    let machine = salted_id();
     if let Some(known) = store.results.read::<StudyBaseline>(BASELINE.as_ref())? {
-        return if known.key == key {
-            Ok(known)
-        } else {
-            Err(StudyError::OtherStudy { path: store.results.path().to_owned() })
-        };
+        check_known(&known, &key, machine.as_deref(), store.results.path())?;
+        return Ok(known);
     }
 
     let tree = HostTree::live();
@@ -61,6 +62,7 @@ pub(super) fn baseline(
     };
     let baseline = StudyBaseline {
         key,
+        machine,
         clock: clock.to_owned(),
         because: because.to_owned(),
         host_cpus: own.to_string(),
@@ -69,6 +71,23 @@ pub(super) fn baseline(
     };
     store.results.write(BASELINE.as_ref(), &baseline)?;
     Ok(baseline)
+}
+
+/// Refuses a stored baseline of another study; and of another machine, as far as both have an id.
+fn check_known(
+    known: &StudyBaseline,
+    key: &str,
+    machine: Option<&str>,
+    directory: &Path,
+) -> Result<(), StudyError> {
+    let path = directory.to_owned();
+    if known.key != key {
+        return Err(StudyError::OtherStudy { path });
+    }
+    match (known.machine.as_deref(), machine) {
+        (Some(then), Some(now)) if then != now => Err(StudyError::OtherMachine { path }),
+        _ => Ok(()),
+    }
 }
 
 /// The guest's host CPUs, as `onbeat tune plan` chooses them.
@@ -88,4 +107,32 @@ fn firmware(tree: &HostTree, setup: &LoopSetup) -> Vec<StageSetting> {
     let setting =
         |found: Finding| StageSetting { id: found.id.clone(), state: SettingState::found(found) };
     of_firmware.map(setting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_another_study_or_machine_are_not_continued() {
+        let begun = |machine: Option<&str>| StudyBaseline {
+            key: "k".to_owned(),
+            machine: machine.map(str::to_owned),
+            clock: "real".to_owned(),
+            because: String::new(),
+            host_cpus: "1".to_owned(),
+            stages: Vec::new(),
+            firmware: Vec::new(),
+        };
+        let refused = |known: &StudyBaseline, key: &str, machine: Option<&str>| {
+            let checked = check_known(known, key, machine, Path::new("onbeat-study/default"));
+            checked.err().map(|why| why.to_string())
+        };
+        let other = refused(&begun(Some("a1")), "k", Some("b2")).expect("another machine");
+        assert!(other.starts_with("onbeat-study/default holds results of another machine"));
+        assert!(refused(&begun(None), "j", None).expect("another study").contains("study file"));
+        for (then, now) in [(Some("a1"), Some("a1")), (None, Some("b2")), (Some("a1"), None)] {
+            assert_eq!(refused(&begun(then), "k", now), None);
+        }
+    }
 }

@@ -43,6 +43,12 @@ pub enum StudyError {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory holds results of another machine, which must not complete those of this one.
+    #[error("{} holds results of another machine; name another directory by --out", path.display())]
+    OtherMachine {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A measurement outside of a guest failed.
     #[error("{program} {what} ended with {status}: {message}")]
     Outside {

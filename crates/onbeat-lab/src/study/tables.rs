@@ -418,6 +418,7 @@ mod tests {
         };
         StudyBaseline {
             key: "k".to_owned(),
+            machine: None,
             clock: clock.to_owned(),
             because: String::new(),
             host_cpus: "1".to_owned(),
