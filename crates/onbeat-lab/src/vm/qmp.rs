@@ -1,7 +1,7 @@
 //! QEMU's control socket: a few commands of the QEMU Machine Protocol, one JSON object per line.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -15,6 +15,10 @@ use super::VmError;
 
 /// Longest wait for an answer. QEMU answers in its main loop, which a busy host may keep waiting.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Longest answer in bytes: hundreds of virtual CPUs have less than a tenth of it.
+const LONGEST: u64 = 1 << 20;
+/// Letters of another program's answer in an error.
+const SHOWN: usize = 80;
 
 /// A connection in command mode.
 #[derive(Debug)]
@@ -127,10 +131,19 @@ impl MonitorSocket {
 
     fn message(&mut self) -> Result<Value, VmError> {
         let mut line = String::new();
-        match self.reader.read_line(&mut line) {
+        match self.reader.by_ref().take(LONGEST).read_line(&mut line) {
             Ok(0) => Err(control("closed")),
-            Ok(_) => serde_json::from_str(&line)
-                .map_err(|error| control(&format!("{error} in {line:?}"))),
+            Ok(_) if line.starts_with("QEMU ") => {
+                Err(control("it is the one of -monitor; name that of -qmp"))
+            }
+            Ok(_) => serde_json::from_str(&line).map_err(|error| {
+                let shown: String = line.chars().take(SHOWN).collect();
+                control(&format!("{error} in {shown:?}"))
+            }),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(control(&format!(
+                "no answer within {} s; it answers one program at a time, and libvirt has those of its guests",
+                ANSWER_WITHIN.as_secs()
+            ))),
             Err(error) => Err(control(&error.to_string())),
         }
     }
@@ -187,6 +200,12 @@ mod tests {
 
         let (socket, _said) = stand_in(&[r#"{"return": {}}"#]);
         assert!(socket.is_err(), "no greeting");
+
+        let wrong = |line: &str| stand_in(&[line]).0.expect_err(line).to_string();
+        let monitor = wrong("QEMU 7.2.22 monitor - type 'help' for more information\r");
+        assert!(monitor.ends_with("name that of -qmp"), "{monitor}");
+        let endless = wrong(&"x".repeat((1 << 20) + 10));
+        assert!(endless.len() < 200, "{endless}");
     }
 
     #[test]
