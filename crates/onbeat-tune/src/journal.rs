@@ -404,7 +404,11 @@ impl Journal {
         }
 
         if !lines.is_empty() {
-            self.append(&lines, Sync::Later)?;
+            let recorded = self.append(&lines, Sync::Later);
+            // Once all is settled the file goes, which a full disk does not hinder.
+            if self.entries.iter().any(|entry| !entry.settled) {
+                recorded?;
+            }
         }
 
         Ok(undone)

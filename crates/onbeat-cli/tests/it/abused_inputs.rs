@@ -295,6 +295,30 @@ fn a_journal_that_cannot_be_kept_names_the_variable_that_moves_it() {
     assert!(stderr_of(&output).contains("ONBEAT_STATE_DIR"), "{}", stderr_of(&output));
 }
 
+#[test]
+fn what_a_killed_onbeat_left_is_undone_on_a_full_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let journals = dir.path().join("state/journal");
+    fs::create_dir_all(&journals).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let boot = boot.trim();
+    // The load of a bench, whose processes have ended.
+    let text = format!(
+        r#"{{"onbeat_journal":1,"version":"0","boot_id":"{boot}","owner":{{"tid":4194304,"start_ticks":1}},"started_unix_s":0,"purpose":"bench","command":"onbeat bench"}}
+{{"intent":{{"step":1,"id":"load","key":{{"session":{{"sid":2147483647,"start_ticks":1}}}},"old":"absent","new":"running"}}}}
+"#
+    );
+    let journal = journals.join("20261122T000000Z-1-01.journal");
+    fs::write(&journal, text).unwrap();
+
+    // A limit on the size of files stands for the disk.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 0; exec \"$0\" repair", env!("CARGO_BIN_EXE_onbeat")]);
+    let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
+    assert!(!journal.exists(), "it is settled");
+}
+
 // ---- words
 
 #[test]

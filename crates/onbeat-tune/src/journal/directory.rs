@@ -113,7 +113,8 @@ impl DirectoryLock {
         }
 
         let pid = host.own_pid();
-        file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}")).map_err(error)?;
+        // Without the note the lock holds as well, and an undo must be possible on a full disk.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}"));
         Ok(Self(file))
     }
 }
