@@ -8,6 +8,7 @@ use onbeat_lab::vm::{
 use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose};
 
 use super::study_options::{VmPinOptions, VmXmlOptions};
+use crate::cmd::looping::check_cpu;
 use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::state::journal_directory;
@@ -46,6 +47,8 @@ pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
     if !host.is_root() {
         return Err(PlaceError::NeedsRoot { command: typed().join(" ") }.into());
     }
+    let others = options.others.iter().flat_map(|others| others.iter());
+    options.cpus.iter().chain(others).try_for_each(|cpu| check_cpu(Some(cpu)))?;
     repair_first()?;
 
     let QemuSocket { pid, vcpus } = QemuSocket::ask(&options.socket)?;
