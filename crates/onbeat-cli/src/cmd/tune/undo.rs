@@ -173,6 +173,14 @@ fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<ExitVerdict,
         for change in journal.changes.iter().rev() {
             say_folded(Tone::Plain, &format!("  {}", would(change)));
         }
+        if journal.damaged_lines > 0 {
+            let lines = counted(journal.damaged_lines, "line");
+            let path = journal.path.display();
+            say_folded(
+                Tone::Careful,
+                &format!("  {lines} of {path} cannot be read: it would stay"),
+            );
+        }
     }
     Ok(ExitVerdict::Pass)
 }
