@@ -102,7 +102,8 @@ pub(super) fn from_console(console: &[u8]) -> Vec<u8> {
 pub(super) fn parse(stream: &[u8]) -> Result<Shipment, FrameError> {
     let mut reader = StreamReader { stream, at: 0 };
     let first = reader.line().ok_or(FrameError::Empty)?;
-    let release = first.strip_prefix("onbeat ready ").ok_or_else(|| not_a_frame(0, &first))?;
+    let release = first.strip_prefix("onbeat ready ").filter(|release| is_release(release));
+    let release = release.ok_or_else(|| not_a_frame(0, &first))?;
 
     let mut files = Vec::new();
     loop {
@@ -126,6 +127,12 @@ pub(super) fn parse(stream: &[u8]) -> Result<Shipment, FrameError> {
             _ => return Err(not_a_frame(at, &line)),
         }
     }
+}
+
+/// Whether a guest may have this release. The host names a directory after it, and a guest may send
+/// anything.
+fn is_release(release: &str) -> bool {
+    !release.is_empty() && !release.contains(|letter: char| letter == '/' || letter.is_control())
 }
 
 fn not_a_frame(at: usize, line: &str) -> FrameError {
@@ -236,6 +243,12 @@ mod tests {
         for path in ["/etc/passwd", "../x", "a/../../x", "a//b", "."] {
             let refused = parse(&stream(&[(path, b"")], 0));
             assert_eq!(refused, Err(FrameError::Path { path: path.to_owned() }));
+        }
+        // A directory of the host is named after the release.
+        for release in ["../../etc/x", "/etc/x", "", "6\x1b[2J"] {
+            let stream = format!("onbeat ready {release}\nonbeat end 0 0\n");
+            let refused = parse(stream.as_bytes());
+            assert!(matches!(refused, Err(FrameError::NotAFrame { at: 0, .. })), "{refused:?}");
         }
     }
 
