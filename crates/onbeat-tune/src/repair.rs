@@ -2,7 +2,7 @@
 //!
 //! A journal is undone when its owner is dead and the boot is still the same. A reboot reverts the
 //! changes by itself. The journal of a living owner is in use; one that was kept on purpose waits
-//! for an explicit undo.
+//! for an explicit undo. That of another machine, in a home that several share, is left to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -201,6 +201,11 @@ fn settle(
         journal::remove(path)?;
         return Ok(repaired(None, Ending::Empty));
     };
+
+    // The changes are on a machine that this one cannot reach; the other machine undoes them.
+    if head.is_of_other_machine() {
+        return Ok(None);
+    }
 
     if head.boot_id != boot_id {
         journal::remove(path)?;

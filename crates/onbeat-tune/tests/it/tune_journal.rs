@@ -330,6 +330,26 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
 }
 
 #[test]
+fn a_journal_of_another_machine_is_left_to_it() {
+    let Some(own) = onbeat_host::machine::salted_id() else {
+        return println!("skipped: this machine has no id");
+    };
+    let host = host();
+    let directory = directory_in_memory();
+    left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
+    let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let path = path.find(|path| path.extension().is_some()).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let other = text.replacen("\"boot_id\":\"", "\"boot_id\":\"of-it-", 1);
+    fs::write(&path, other.replacen(&own, "00", 1)).unwrap();
+    let changed = host.settings();
+
+    assert!(repair(directory.path(), &host).unwrap().is_empty());
+    assert!(undo(directory.path(), &host, UndoMode::Force).unwrap().is_empty());
+    assert_eq!((host.settings(), journals(directory.path())), (changed, 1));
+}
+
+#[test]
 fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
     for (mode, after) in [(UndoMode::Force, "ff"), (UndoMode::Forget, "0f")] {
         let host = host();
