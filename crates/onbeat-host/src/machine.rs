@@ -402,6 +402,13 @@ pub fn salted_id() -> Option<String> {
     salted(&trimmed("/etc/machine-id")?)
 }
 
+/// As [`salted_id`], for what is compared after a reboot: `None` where the id ends with this boot. On a
+/// root file system that it cannot write, systemd keeps the id in `/run/machine-id`.
+#[must_use]
+pub fn lasting_id() -> Option<String> {
+    salted_id().filter(|_| !Path::new("/run/machine-id").exists())
+}
+
 fn salted(machine_id: &str) -> Option<String> {
     // Chosen at random, once: with another id of its own, another program has other numbers of the same machine.
     const ONBEAT: [u8; 16] = [

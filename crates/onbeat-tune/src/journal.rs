@@ -20,7 +20,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use onbeat_host::machine::salted_id;
+use onbeat_host::machine::lasting_id;
 use serde::{Deserialize, Serialize};
 
 use self::directory::{BEGIN, NEW, free_path, sync_directory};
@@ -68,7 +68,7 @@ pub struct JournalHead {
     pub version: String,
     /// The boot it was written in.
     pub boot_id: String,
-    /// The machine that it is of ([`salted_id`]), where it has an id.
+    /// The machine that it is of ([`lasting_id`]), where it has an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The process that writes it.
@@ -85,7 +85,7 @@ impl JournalHead {
     /// Whether it is of another machine, as far as both have an id: a home may be on a network.
     #[must_use]
     pub fn is_of_other_machine(&self) -> bool {
-        matches!((&self.machine, salted_id()), (Some(its), Some(own)) if *its != own)
+        matches!((&self.machine, lasting_id()), (Some(its), Some(own)) if *its != own)
     }
 
     /// Returns when it was begun: `2026-11-21 08:10:02 UTC`.
@@ -221,7 +221,7 @@ impl Journal {
             onbeat_journal: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: boot_id(host)?,
-            machine: salted_id(),
+            machine: lasting_id(),
             owner,
             started_unix_s: host.unix_seconds(),
             purpose: purpose.what.clone(),

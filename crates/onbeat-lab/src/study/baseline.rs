@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onbeat_host::machine::salted_id;
+use onbeat_host::machine::lasting_id;
 use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, check};
 use onbeat_tune::plan::{CpuChoice, PlanRequest, plan};
@@ -43,7 +43,7 @@ pub(super) fn baseline(
     // As tuples, by which studies that have begun are known.
     let named: Vec<_> = stages.iter().map(|stage| (&stage.name, &stage.settings)).collect();
     let key = key_of(format!("{named:?} {host_cpus:?} {clock}").as_bytes());
-    let machine = salted_id();
+    let machine = lasting_id();
     if let Some(known) = store.results.read::<StudyBaseline>(BASELINE.as_ref())? {
         check_known(&known, &key, machine.as_deref(), store.results.path())?;
         return Ok(known);

@@ -149,7 +149,7 @@ pub struct Measured {
 pub struct StudyBaseline {
     /// Of what the study measures: another file needs another directory.
     pub key: String,
-    /// The machine that is measured ([`onbeat_host::machine::salted_id`]), where it has an id.
+    /// The machine that is measured ([`onbeat_host::machine::lasting_id`]), where it has an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// `real`, `virtual` or `free`.

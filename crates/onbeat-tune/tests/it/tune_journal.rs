@@ -331,7 +331,7 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
 
 #[test]
 fn a_journal_of_another_machine_is_left_to_it() {
-    let Some(own) = onbeat_host::machine::salted_id() else {
+    let Some(own) = onbeat_host::machine::lasting_id() else {
         return println!("skipped: this machine has no id");
     };
     let host = host();
