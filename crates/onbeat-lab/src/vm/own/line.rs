@@ -74,6 +74,7 @@ struct LineReader {
     replaced: Vec<String>,
     read_only: bool,
     has_disk: bool,
+    has_memory_file: bool,
     /// Arguments of `-device`.
     devices: Vec<String>,
     /// Arguments of `-netdev` and `-nic`.
@@ -185,10 +186,19 @@ impl LineReader {
             // `snapshot=off` would go before -snapshot, and the guest would write to the disk.
             pieces.retain(|piece| !piece.starts_with("snapshot=") && piece != "nosnapshot");
         }
-        if ["fsdev", "virtfs"].contains(&name) && value.starts_with("local") {
+        if ["fsdev", "virtfs"].contains(&name) {
             pieces.retain(|piece| !piece.starts_with("readonly"));
             pieces.push("readonly=on".to_owned());
             self.read_only = true;
+        }
+        // Such as an NVDIMM, which -snapshot does not cover either; what is in /dev/shm is exchanged
+        // with other programs.
+        let is_kept = |path: &str| !path.starts_with("/dev/shm/") && Path::new(path).is_file();
+        let memory = pieces.iter().find_map(|piece| piece.strip_prefix("mem-path="));
+        if name == "object" && memory.is_some_and(|path| is_kept(&path.replace(",,", ","))) {
+            pieces.retain(|piece| !piece.starts_with("share="));
+            pieces.push("share=off".to_owned());
+            self.has_memory_file = true;
         }
         Ok(pieces.join(","))
     }
@@ -298,6 +308,9 @@ impl LineReader {
         let mut changes = Vec::new();
         if self.has_disk {
             changes.push("disks: by -snapshot; what the guest writes is gone with it".to_owned());
+        }
+        if self.has_memory_file {
+            changes.push("memory in files: share=off; what the guest writes is gone".to_owned());
         }
         if self.read_only {
             changes.push("shared directories: readonly=on".to_owned());
@@ -418,6 +431,8 @@ mod tests {
     fn shared_directories_are_read_only() {
         let line = "-fsdev local,security_model=none,id=f,path=share,readonly=off";
         assert!(words(line).ends_with("id=f,path=…/share,readonly=on"), "{}", words(line));
+        let named = "-fsdev fsdriver=local,id=f,path=share";
+        assert!(words(named).ends_with("path=…/share,readonly=on"), "{}", words(named));
     }
 
     #[test]
@@ -430,6 +445,8 @@ mod tests {
             let why = guest(&format!("-kernel bzImage {option}")).expect_err(option).to_string();
             assert!(why.starts_with(option) && why.contains("-snapshot"), "{why}");
         }
+        let nvdimm = "-object memory-backend-file,share=on,id=m,size=1M,mem-path=a.img";
+        assert!(words(nvdimm).ends_with("mem-path=…/a.img,share=off"), "{}", words(nvdimm));
         let of_device = "-set device.net0.x-speed=1";
         assert_eq!(words(of_device), of_device);
     }
