@@ -151,15 +151,25 @@ impl ResultStore {
     }
 }
 
-/// Creates a directory with its parents unless it is there already; root's must not be another user's
-/// ([`foreign::check_workplace`]).
+/// Creates a directory with its parents unless it is there already. Root's must not be another user's,
+/// nor a link of that user's ([`foreign::check_workplace`]), nor its parents in the working directory.
 ///
 /// # Errors
 /// [`StoreError::System`].
 pub fn create_workplace(path: &Path) -> Result<(), StoreError> {
+    let named = path.ancestors().filter(|one| one.file_name().is_some());
+    let parents = named.skip(1).filter(|_| path.is_relative());
+    parents.filter(|one| one.exists()).try_for_each(check_workplace)?;
     fs::create_dir_all(path).map_err(StoreError::writing(path))?;
-    let owner = fs::metadata(path).map_err(StoreError::reading(path))?.uid();
-    foreign::check_workplace(owner).map_err(|why| StoreError::writing(path)(why.into()))
+    check_workplace(path)
+}
+
+fn check_workplace(path: &Path) -> Result<(), StoreError> {
+    for found in [fs::symlink_metadata(path), fs::metadata(path)] {
+        let owner = found.map_err(StoreError::reading(path))?.uid();
+        foreign::check_workplace(owner).map_err(|why| StoreError::writing(path)(why.into()))?;
+    }
+    Ok(())
 }
 
 /// Writes a file, whole and synced to disk, or not at all.
@@ -298,6 +308,11 @@ mod tests {
         if std::os::unix::fs::chown(&planted, Some(65_534), None).is_ok() {
             let why = ResultStore::open(&planted, "record.json").unwrap_err().to_string();
             assert!(why.contains("belongs to user 65534"), "{why}");
+
+            let link = directory.path().join("link");
+            std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+            std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+            assert!(ResultStore::open(&link, "record.json").is_err());
         }
     }
 

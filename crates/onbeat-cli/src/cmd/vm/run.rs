@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use onbeat::campaign::create_workplace;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_lab::vm::{
     ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestPlan, GuestResult, Job,
@@ -248,7 +249,7 @@ pub(super) fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> 
         let path = path.to_owned();
         move |source| Common::File { what: "create", path, source }
     };
-    fs::create_dir_all(out).map_err(failed(out))?;
+    create_workplace(out)?;
     let mut number = 1_u32;
     loop {
         let directory = out.join(format!("{name}-{number}"));
