@@ -47,7 +47,7 @@ pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
     if !host.is_root() {
         return Err(PlaceError::NeedsRoot { command: typed().join(" ") }.into());
     }
-    let others = options.others.iter().flat_map(|others| others.iter());
+    let others = options.others.iter().flat_map(CpuList::iter);
     options.cpus.iter().chain(others).try_for_each(|cpu| check_cpu(Some(cpu)))?;
     repair_first()?;
 
