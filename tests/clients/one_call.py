@@ -33,6 +33,10 @@ for wrong in ({"speed": 1}, {"legs": 300}, {"name": 3}):
     except onbeat.OnbeatError as why:
         said[next(iter(wrong))] = str(why)
 try:
+    onbeat.publish("planner", {}, **MSG)
+except onbeat.OnbeatError as why:
+    said["channel"] = str(why)
+try:
     onbeat.subscribe("udpm://nowhere", "PLAN", **MSG)
 except onbeat.OnbeatError as why:
     said["nowhere"] = str(why)

@@ -143,6 +143,7 @@ fn in_python(script: Command) {
         ("speed", "has no field speed; it has name, speeds, legs"),
         ("legs", "the value of legs is not a uint8"),
         ("name", "the value of name is not a text"),
+        ("channel", "\"planner\" is not a valid name of a channel; write NAME/TOPIC"),
         ("nowhere", "`udpm://nowhere` is not an LCM network"),
     ] {
         assert!(said[wrong].as_str().unwrap().contains(sentence), "{said}");

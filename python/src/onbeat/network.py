@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from . import ring
 from .errors import OnbeatError
-from .program import program
+from .program import program, reason
 
 _NUMBERS = itertools.count(1)
 #: Time within which a network is joined, in s.
@@ -38,8 +38,7 @@ def _files(file: str | os.PathLike | Sequence) -> list[str]:
 
 def _last_line(process: subprocess.Popen) -> str:
     process.wait()
-    said = process.stderr.read().decode(errors="replace").strip().splitlines()
-    return said[-1].removeprefix("onbeat: ") if said else f"exit status {process.returncode}"
+    return reason(process.stderr.read(), f"exit status {process.returncode}")
 
 
 class Subscription(ring.Reader):

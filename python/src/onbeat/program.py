@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -25,12 +26,18 @@ def program() -> str:
     return found
 
 
+def reason(said: bytes, otherwise: str) -> str:
+    """Returns the sentence with which the program ended, from its standard error; what follows it is how to ask for help."""
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()] or [otherwise]
+    sentences = [line for line in lines if re.match("(onbeat|error): ", line)] or lines
+    return re.sub("^(onbeat|error): ", "", sentences[-1].strip())
+
+
 def call(words: Sequence[str]) -> dict:
     """Runs a command that prints one JSON object. Its exit statuses 1 (FAIL) and 3 (INCONCLUSIVE) are results, not errors."""
-    done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([program(), *words], capture_output=True, check=False)
     if not done.stdout.strip():
-        why = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise ProgramError(f"onbeat {words[0]}: {why[-1].removeprefix('error: ')}")
+        raise ProgramError(f"onbeat {words[0]}: {reason(done.stderr, f'exit status {done.returncode}')}")
     return json.loads(done.stdout)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from .errors import OnbeatError
-from .program import program
+from .program import program, reason
 
 
 class CommandError(OnbeatError):
@@ -42,7 +42,7 @@ class Commander:
     """
 
     def __init__(self, name: str, lifetime: float = 0.25):
-        words = [program(), "message", "command", name, "--lifetime", f"{lifetime * 1e3:g}ms"]
+        words = [program(), "message", "command", name, "--lifetime", f"{round(lifetime * 1e6)}us"]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
         )
@@ -112,8 +112,7 @@ class Commander:
 
     def _why(self) -> str:
         self._process.wait()
-        said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-        return said[-1].removeprefix("onbeat: ") if said else "the commands are not accepted any more"
+        return reason(self._process.stderr.read(), "the commands are not accepted any more")
 
     def _end(self) -> None:
         self._process.stdin.close()

@@ -5,7 +5,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from .program import ProgramError, call, program
+from .program import ProgramError, call, program, reason
 from .summary import Summary
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Run(Summary):
         import pandas
 
         words = [program(), "export", self.path, "--csv", "-"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, capture_output=True, check=False)
         if done.returncode != 0:
-            raise ProgramError((done.stderr.strip().splitlines() or ["onbeat export failed"])[-1])
-        return pandas.read_csv(io.StringIO(done.stdout))
+            raise ProgramError(f"onbeat export: {reason(done.stderr, f'exit status {done.returncode}')}")
+        return pandas.read_csv(io.BytesIO(done.stdout))

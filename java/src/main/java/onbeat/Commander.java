@@ -1,10 +1,8 @@
 package onbeat;
 
-import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
@@ -21,7 +19,6 @@ public final class Commander implements Closeable {
     private final Process process;
     private final OutputStream commands;
     private final InputStream answers;
-    private final BufferedReader errors;
     private final String head;
     private String waiting = "";
 
@@ -29,7 +26,6 @@ public final class Commander implements Closeable {
         this.process = process;
         commands = process.getOutputStream();
         answers = process.getInputStream();
-        errors = new BufferedReader(new InputStreamReader(process.getErrorStream(), StandardCharsets.UTF_8));
         head = line();
         if (head.isEmpty()) throw new OnbeatException(OnbeatException.ROBOT, why());
     }
@@ -132,14 +128,6 @@ public final class Commander implements Closeable {
     }
 
     private String why() {
-        String last = "the commands are not accepted any more";
-        try {
-            for (String line = errors.readLine(); line != null; line = errors.readLine()) {
-                if (!line.isEmpty()) last = line;
-            }
-        } catch (IOException gone) {
-            // The sentence above stands.
-        }
-        return last.startsWith("onbeat: ") ? last.substring(8) : last;
+        return Publisher.reason(process, "the commands are not accepted any more");
     }
 }

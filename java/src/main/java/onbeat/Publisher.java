@@ -19,6 +19,7 @@ import java.util.concurrent.TimeUnit;
  * <p>The program is the one in the variable {@code ONBEAT}, else the one in {@code PATH}.
  */
 public final class Publisher implements Closeable {
+    static final String ENDED = "it has ended";
     private final Process process;
     private final OutputStream lines;
     private final BufferedReader answers;
@@ -66,17 +67,20 @@ public final class Publisher implements Closeable {
         return new OnbeatException(OnbeatException.GATEWAY, sentence);
     }
 
-    /** The last line that a program wrote before it ended. */
-    static String lastLine(Process ended) {
-        String last = "it has ended";
+    /** The sentence with which a program ended; what follows it is how to ask for help. */
+    static String reason(Process ended, String otherwise) {
+        String last = otherwise;
+        boolean isSentence = false;
         try (BufferedReader errors = new BufferedReader(new InputStreamReader(ended.getErrorStream(), StandardCharsets.UTF_8))) {
             for (String line = errors.readLine(); line != null; line = errors.readLine()) {
-                if (!line.isEmpty()) last = line;
+                boolean begins = line.startsWith("onbeat: ") || line.startsWith("error: ");
+                if (begins || !isSentence && !line.isEmpty()) last = line;
+                isSentence |= begins;
             }
         } catch (IOException gone) {
             // The sentence above stands.
         }
-        return last.startsWith("onbeat: ") ? last.substring(8) : last;
+        return isSentence ? last.substring(last.indexOf(' ') + 1) : last;
     }
 
     /**
@@ -89,20 +93,20 @@ public final class Publisher implements Closeable {
             lines.write((json.replace('\n', ' ') + "\n").getBytes(StandardCharsets.UTF_8));
             lines.flush();
         } catch (IOException ended) {
-            throw new OnbeatException(OnbeatException.GATEWAY, lastLine(process));
+            throw new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
         }
         try {
             Map<String, Object> said = Json.object(Json.parse(answer()));
             if (said.containsKey("refused")) throw new OnbeatException(OnbeatException.GATEWAY, (String) said.get("refused"));
             return ((Double) said.get("published")).longValue();
         } catch (IOException ended) {
-            throw new OnbeatException(OnbeatException.GATEWAY, lastLine(process));
+            throw new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
         }
     }
 
     private String answer() throws IOException {
         String line = answers.readLine();
-        if (line == null) throw new OnbeatException(OnbeatException.GATEWAY, lastLine(process));
+        if (line == null) throw new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
         return line;
     }
 

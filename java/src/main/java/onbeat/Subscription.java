@@ -46,7 +46,10 @@ public final class Subscription {
             }
             boolean isLate = System.nanoTime() > end;
             if (isLate) gateway.destroy();
-            if (isLate || !gateway.isAlive()) throw new OnbeatException(OnbeatException.GATEWAY, Publisher.lastLine(gateway));
+            if (isLate || !gateway.isAlive()) {
+                String otherwise = isLate ? url + " was not joined within 10 s" : Publisher.ENDED;
+                throw new OnbeatException(OnbeatException.GATEWAY, Publisher.reason(gateway, otherwise));
+            }
             pause();
         }
     }
