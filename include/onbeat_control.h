@@ -605,11 +605,14 @@ static inline size_t onbeat_goal_slot_words(const struct onbeat_control *bus) {
 /* Bytes of the slots of a role: the number of the newest publication, and from byte 64 on the slots. */
 static inline size_t onbeat_role_bytes(size_t slot_words) { return 64 + ONBEAT_SLOTS * slot_words * 8; }
 
+/* Closes a handle. One that is zero, or closed already, stays as it is. */
 static inline void onbeat_control_close(struct onbeat_control *bus) {
     if (bus->outputs) munmap(bus->outputs, onbeat_role_bytes(onbeat_slot_words(bus, 0)));
     if (bus->goals) munmap(bus->goals, onbeat_role_bytes(onbeat_goal_slot_words(bus)));
-    if (bus->base) munmap(bus->base, bus->bytes);
-    if (bus->socket >= 0) close(bus->socket);
+    if (bus->base) {
+        munmap(bus->base, bus->bytes);
+        close(bus->socket);
+    }
     memset(bus, 0, sizeof *bus);
     bus->socket = -1;
 }
@@ -744,6 +747,7 @@ static inline int onbeat_control_open(struct onbeat_control *bus, const char *na
     if (memory >= 0) close(memory);
     if (result != ONBEAT_OK) {
         int why = errno;
+        if (!bus->base) close(bus->socket);
         onbeat_control_close(bus);
         errno = why;
     }

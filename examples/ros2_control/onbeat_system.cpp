@@ -11,9 +11,7 @@ using hardware_interface::return_type;
 
 static rclcpp::Logger logger() { return rclcpp::get_logger("OnbeatSystem"); }
 
-OnbeatSystem::~OnbeatSystem() {
-    if (is_open_) onbeat_control_close(&bus_);
-}
+OnbeatSystem::~OnbeatSystem() { onbeat_control_close(&bus_); }
 
 CallbackReturn OnbeatSystem::on_init(const hardware_interface::HardwareInfo &info) {
     if (hardware_interface::SystemInterface::on_init(info) != CallbackReturn::SUCCESS) return CallbackReturn::ERROR;
@@ -51,7 +49,6 @@ CallbackReturn OnbeatSystem::on_configure(const rclcpp_lifecycle::State &) {
         return CallbackReturn::ERROR;
     }
 
-    is_open_ = true;
     inputs_.assign(bus_.input_bytes, 0);
     targets_.assign(bus_.joint_count, 0.0);
     which_.assign((bus_.joint_count + 63) / 64, 0);
@@ -64,10 +61,12 @@ CallbackReturn OnbeatSystem::on_configure(const rclcpp_lifecycle::State &) {
 }
 
 CallbackReturn OnbeatSystem::on_cleanup(const rclcpp_lifecycle::State &) {
-    if (is_open_) onbeat_control_close(&bus_);
-    is_open_ = false;
+    onbeat_control_close(&bus_);
     return CallbackReturn::SUCCESS;
 }
+
+// The joints are given up without taking leave: the robot stops safely, and the component can be configured again.
+CallbackReturn OnbeatSystem::on_error(const rclcpp_lifecycle::State &previous) { return on_cleanup(previous); }
 
 CallbackReturn OnbeatSystem::on_activate(const rclcpp_lifecycle::State &) {
     std::uint32_t other = 0;
@@ -131,6 +130,8 @@ bool OnbeatSystem::read_joints() {
 return_type OnbeatSystem::read(const rclcpp::Time &, const rclcpp::Duration &) { return read_joints() ? return_type::OK : return_type::ERROR; }
 
 return_type OnbeatSystem::write(const rclcpp::Time &, const rclcpp::Duration &) {
+    // Humble and Jazzy write to an inactive component too.
+    if (!bus_.goals) return return_type::OK;
     for (const auto &joint : joints_) {
         const auto place = static_cast<std::size_t>(joint.on_bus);
         targets_[place] = joint.target;

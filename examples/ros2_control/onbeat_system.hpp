@@ -35,6 +35,7 @@ public:
     hardware_interface::CallbackReturn on_cleanup(const rclcpp_lifecycle::State &previous) override;
     hardware_interface::CallbackReturn on_activate(const rclcpp_lifecycle::State &previous) override;
     hardware_interface::CallbackReturn on_deactivate(const rclcpp_lifecycle::State &previous) override;
+    hardware_interface::CallbackReturn on_error(const rclcpp_lifecycle::State &previous) override;
     std::vector<hardware_interface::StateInterface> export_state_interfaces() override;
     std::vector<hardware_interface::CommandInterface> export_command_interfaces() override;
     hardware_interface::return_type read(const rclcpp::Time &time, const rclcpp::Duration &period) override;
@@ -56,7 +57,6 @@ private:
 
     std::string bus_name_ = "onbeat";
     onbeat_control bus_ = {};
-    bool is_open_ = false;
     std::vector<Joint> joints_;
     std::vector<std::uint8_t> inputs_;
     std::vector<double> targets_;

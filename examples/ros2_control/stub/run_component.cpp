@@ -26,12 +26,15 @@ int main(int count, char **words) {
     joint.state_interfaces = {{"position"}, {"velocity"}};
     info.joints.push_back(joint);
 
+    { onbeat::OnbeatSystem never_configured; }
+    if (fcntl(0, F_GETFD) < 0) return fail("standard input is closed by a component that opened nothing");
     onbeat::OnbeatSystem component;
     if (component.on_init(info) != CallbackReturn::SUCCESS) return fail("on_init");
     if (component.on_configure({}) != CallbackReturn::SUCCESS) return fail("on_configure");
     auto states = component.export_state_interfaces();
     auto commands = component.export_command_interfaces();
     if (states.size() != 2 || commands.size() != 1 || commands[0].get_name() != joint.name + "/position") return fail("interfaces");
+    if (component.write({}, {}) != return_type::OK) return fail("write before activation");
     if (component.on_activate({}) != CallbackReturn::SUCCESS) return fail("on_activate");
 
     const double began_at = commands[0].get_value();
@@ -48,6 +51,8 @@ int main(int count, char **words) {
     }
 
     component.on_deactivate({});
+    if (component.write({}, {}) != return_type::OK) return fail("write after deactivation");
+    if (component.on_error({}) != CallbackReturn::SUCCESS || component.on_configure({}) != CallbackReturn::SUCCESS) return fail("on_error");
     component.on_cleanup({});
     return 0;
 }

@@ -24,6 +24,7 @@ public:
     virtual CallbackReturn on_cleanup(const rclcpp_lifecycle::State &) { return CallbackReturn::SUCCESS; }
     virtual CallbackReturn on_activate(const rclcpp_lifecycle::State &) { return CallbackReturn::SUCCESS; }
     virtual CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) { return CallbackReturn::SUCCESS; }
+    virtual CallbackReturn on_error(const rclcpp_lifecycle::State &) { return CallbackReturn::FAILURE; }
     virtual std::vector<StateInterface> export_state_interfaces() = 0;
     virtual std::vector<CommandInterface> export_command_interfaces() = 0;
     virtual return_type read(const rclcpp::Time &time, const rclcpp::Duration &period) = 0;
