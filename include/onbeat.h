@@ -90,7 +90,7 @@ enum onbeat_loop_end {
     ONBEAT_LOOP_ENDED_BY_REQUEST = 4
 };
 
-/* How a loop ran: releases = cycles + skipped + lost. */
+/* How a loop ran: releases = cycles + skipped + lost. Zeros unless onbeat_loop_run has returned ONBEAT_LOOP_OK. */
 struct onbeat_loop_report {
     uint64_t releases;
     uint64_t cycles;
@@ -102,6 +102,7 @@ struct onbeat_loop_report {
     uint32_t refused;         /* number of privileges that the system refused */
 };
 
+/* Any other value ends the loop too. */
 enum onbeat_loop_decision { ONBEAT_LOOP_CONTINUE = 0, ONBEAT_LOOP_STOP = 1 };
 
 /* Runs in the loop's thread. It must not wait for other threads, allocate memory, print, or throw an exception. */
@@ -114,6 +115,7 @@ int onbeat_loop_run_version(uint32_t version, const struct onbeat_loop_options *
  * signal: a handler may set a flag that `function` reads. Returns enum onbeat_loop_result. */
 static inline int onbeat_loop_run(const struct onbeat_loop_options *options, onbeat_loop_function function, void *user,
                                   struct onbeat_loop_report *report) {
+    if (report) memset(report, 0, sizeof *report);
     return onbeat_loop_run_version(ONBEAT_LOOP_VERSION, options, function, user, report);
 }
 

@@ -15,8 +15,9 @@ use super::last_error::{keep, without_panic};
 
 /// Version of the structures below: `ONBEAT_LOOP_VERSION`.
 const VERSION: u32 = 1;
-/// The function of a cycle returns this to end the loop: `ONBEAT_LOOP_STOP`.
-const STOP: c_int = 1;
+/// The function of a cycle returns this to go on: `ONBEAT_LOOP_CONTINUE`. Anything else, as the -1 of
+/// a failed call that it passes on, ends the loop.
+const CONTINUE: c_int = 0;
 
 /// Results: `enum onbeat_loop_result`.
 mod result {
@@ -68,7 +69,7 @@ pub struct LoopCycle {
 }
 
 /// `struct onbeat_loop_report`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LoopAccount {
     releases: u64,
@@ -105,7 +106,7 @@ impl CycleCall {
         };
         // SAFETY: the caller of onbeat_loop_run vouches for its function; `now` outlives the call.
         let answer = unsafe { (self.function)(&raw const now, self.user) };
-        if answer == STOP { Flow::Stop } else { Flow::Continue }
+        if answer == CONTINUE { Flow::Continue } else { Flow::Stop }
     }
 }
 
@@ -203,31 +204,28 @@ fn prepared(options: &LoopSettings) -> Result<Loop, String> {
     Ok(own.run_file(Path::new(OsStr::from_bytes(path.to_bytes()))))
 }
 
-/// Fills the report, keeps the sentence and returns the result.
+/// Fills the report of a loop that ran, which the header has cleared; keeps the sentence and returns the result.
 fn concluded(ran: Result<LoopReport, LoopError>, report: Option<&mut LoopAccount>) -> c_int {
-    let (result, account) = match ran {
+    match ran {
         Ok(ran) => {
             let refused: Vec<String> =
                 ran.refused.iter().map(|grant| format!("without {}", grant.refusal())).collect();
             keep(&refused.join("; "));
-            (result::OK, account_of(&ran))
+            if let Some(report) = report {
+                *report = account_of(&ran);
+            }
+            result::OK
         }
         Err(why) => {
             keep(&why);
-            let result = match why {
+            match why {
                 LoopError::Refused { .. } => result::REFUSED,
                 LoopError::FileExists { .. } => result::FILE_EXISTS,
                 LoopError::Panicked => result::BUG,
                 LoopError::Run(_) => result::FAILED,
-            };
-            (result, LoopAccount::default())
+            }
         }
-    };
-
-    if let Some(report) = report {
-        *report = account;
     }
-    result
 }
 
 fn account_of(ran: &LoopReport) -> LoopAccount {

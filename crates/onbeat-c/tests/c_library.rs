@@ -160,12 +160,15 @@ fn check_loops(lines: &[Value], file: &Path) {
         "whole periods, from the first release to the one served last"
     );
     assert!(number(stopped, "releases") > number(stopped, "last_index"), "{stopped}");
+    let failed = line(lines, "failed");
+    assert_eq!((number(failed, "called"), number(failed, "ended")), (10, 2));
     let overrun = line(lines, "overrun");
     assert_eq!((number(overrun, "called"), number(overrun, "ended")), (1, 3));
 
     let refused = |name: &str, result: i64, word: &str| {
         let line = line(lines, name);
         assert_eq!(line["result"].as_i64(), Some(result), "{line}");
+        assert_eq!((number(line, "releases"), number(line, "ended")), (0, 0), "{line}");
         assert!(line["sentence"].as_str().unwrap().contains(word), "{line}");
     };
     refused("policy", -1, "on_overrun is 7");

@@ -14,19 +14,22 @@ static uint64_t now_ns(void) {
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
 }
 
+/* Of the last cycle: a function may pass on the -1 of a call that failed in it. */
+static int answer = ONBEAT_LOOP_STOP;
+
 static int cycle(const struct onbeat_loop_cycle *now, void *user) {
     struct count *count = (struct count *)user;
     count->cycles++;
     count->steps_ns += now->dt_ns;
     count->last_index = now->index;
     while (now_ns() < now->start_ns + count->work_ns) {}
-    return count->cycles == count->stop_at ? ONBEAT_LOOP_STOP : ONBEAT_LOOP_CONTINUE;
+    return count->cycles == count->stop_at ? answer : ONBEAT_LOOP_CONTINUE;
 }
 
 static void run(const char *name, const struct onbeat_loop_options *options, unsigned long long stop_at, unsigned long long work_ns) {
     struct count count = {0, stop_at, work_ns, 0, 0};
     struct onbeat_loop_report report;
-    memset(&report, 0, sizeof report);
+    memset(&report, 255, sizeof report);
     const int result = onbeat_loop_run(options, cycle, &count, &report);
     printf("{\"name\": \"%s\", \"result\": %d, \"called\": %llu, \"steps_ns\": %llu, \"last_index\": %llu, \"releases\": %llu, \"cycles\": %llu, \"skipped\": %llu, "
            "\"lost\": %llu, \"ended\": %u, \"refused\": %u, \"sentence\": \"%s\"}\n",
@@ -47,6 +50,8 @@ static void loops(const char *run_file) {
     options.run_file = NULL;
     options.releases = 0;
     run("stopped", &options, 10, 0);
+    answer = -1;
+    run("failed", &options, 10, 0);
     options.on_overrun = ONBEAT_LOOP_STOP_ON_OVERRUN;
     run("overrun", &options, 0, 5000000);
     options.on_overrun = 7;
