@@ -47,6 +47,11 @@ public final class Cycles {
         } catch (OnbeatException why) {
             ended = why.identifier();
         }
+        try {
+            if (ring.latest() == null) ended = "latest does not know of the end";
+        } catch (OnbeatException why) {
+            if (!why.identifier().equals(OnbeatException.ENDED)) ended = why.identifier();
+        }
         System.out.printf(
                 "{\"count\": %d, \"first\": %d, \"last\": %d, \"in_order\": %b, \"lost\": %d, \"columns\": %d, \"ended\": \"%s\"}%n",
                 count, first, last, inOrder, ring.lost(), columns, ended);

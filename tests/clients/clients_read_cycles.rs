@@ -102,6 +102,7 @@ fn reads_all(command: Command, pace: &str) {
     assert_eq!(seen["agrees"].as_bool(), Some(true), "{seen}");
     assert_eq!(seen["type"].as_str(), Some("onbeat_msgs/msg/Cycle"));
     assert!(seen["ended"].as_str().unwrap().ends_with("has ended"), "{seen}");
+    assert_eq!(seen["at_end"], serde_json::json!(["onbeat:ring:ended", "onbeat:ring"]), "{seen}");
 }
 
 fn python_sees_death(command: Command) {

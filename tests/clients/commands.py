@@ -61,5 +61,11 @@ print(
 )
 if ending == "leave":
     commander.close()
+    commander.close()
+    try:
+        commander.command({"left knee": low})
+        sys.exit("a commander that has left takes commands")
+    except onbeat.robot.CommandError:
+        pass
 else:
     time.sleep(60)

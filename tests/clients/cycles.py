@@ -41,6 +41,13 @@ while not ended:
     time.sleep(pace)
 
 numbers = np.concatenate(numbers)
+stats = cycles.stats()
+said = []
+for end_of in (cycles.latest, cycles.close, cycles.close, cycles.latest):
+    try:
+        end_of()
+    except onbeat.ring.RingError as why:
+        said.append(why.code)
 print(
     json.dumps(
         {
@@ -48,13 +55,13 @@ print(
             "first": int(numbers[0]),
             "last": int(numbers[-1]),
             "in_order": bool((np.diff(numbers.astype("i8")) > 0).all()),
-            "stats": cycles.stats(),
+            "stats": stats,
             "worst_ns": worst,
             "agrees": agrees,
             "type": cycles.type,
             "joints": len(cycles.description["joints"]),
             "ended": ended,
+            "at_end": said,
         }
     )
 )
-cycles.close()

@@ -165,7 +165,12 @@ class Camera:
 
     def close(self) -> None:
         """Forgets the memory. Views that were returned keep it as long as they exist."""
-        del self._words, self._bytes
+        self._words = self._bytes = None
+
+    def _word(self, place: int) -> int:
+        if self._words is None:
+            raise CameraError(f"camera {self.name} is closed; open it again")
+        return int(self._words[place])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -177,7 +182,7 @@ class Camera:
 
     def has_new(self) -> bool:
         """Whether a picture can be taken at once."""
-        return int(self._words[_NEWEST]) > self._last
+        return self._word(_NEWEST) > self._last
 
     def newest(self, timeout: float = 0.0) -> Frame | None:
         """Takes the newest picture if it is new; `None` after `timeout` seconds. Raises `CameraEnded`."""
@@ -192,26 +197,26 @@ class Camera:
         return {
             "received": self._received,
             "passed_over": self._passed_over,
-            "dropped": int(self._words[_DROPPED]),
-            "reconnections": int(self._words[_RECONNECTIONS]),
+            "dropped": self._word(_DROPPED),
+            "reconnections": self._word(_RECONNECTIONS),
         }
 
     def status(self) -> str:
         """Returns why no pictures come, in one sentence; empty if they do."""
         for _ in range(3):
-            before = int(self._words[_STATUS])
-            length = min(int(self._words[_STATUS + 1]), 496)
+            before = self._word(_STATUS)
+            length = min(self._word(_STATUS + 1), 496)
             text = bytes(self._bytes[528 : 528 + length]).decode(errors="replace")
-            if before % 2 == 0 and int(self._words[_STATUS]) == before:
+            if before % 2 == 0 and self._word(_STATUS) == before:
                 return text
         return ""
 
     def _take(self, timeout: float, *, in_order: bool) -> Frame | None:
         self._wait(timeout)
-        newest, slots = int(self._words[_NEWEST]), self._head[6]
+        newest, slots = self._word(_NEWEST), self._head[6]
         if newest <= self._last:
             return None
-        oldest = max(newest + 1 - (slots - 2), int(self._words[_FIRST]) + 1)
+        oldest = max(newest + 1 - (slots - 2), self._word(_FIRST) + 1)
         number = max(self._last + 1, oldest) if in_order else newest
         at = _STAMPS_AT // 8 + number % slots * _STAMP_WORDS
         stamp = self._words[at : at + 9].copy()
@@ -245,7 +250,7 @@ class Camera:
             time.sleep(min(_LOOK_EVERY, max(end - now, 0)))
 
     def _check_alive(self) -> None:
-        state, writer = int(self._words[_STATE]), self._head[4]
+        state, writer = self._word(_STATE), self._head[4]
         if state == 3:
             self._open()
             return
@@ -264,7 +269,7 @@ class Camera:
         else:
             # Another process is this camera now.
             if self._head[4] != writer:
-                self._last = int(self._words[_FIRST])
+                self._last = self._word(_FIRST)
                 return
         has_ended = f"camera {self.name} has ended" if state == 2 else f"camera {self.name}, process {pid}, is gone"
         raise CameraEnded(has_ended)

@@ -7,6 +7,7 @@
 A channel of this computer is read by `onbeat.ring.open`.
 """
 
+import contextlib
 import itertools
 import json
 import math
@@ -99,6 +100,8 @@ class Publisher:
     def publish(self, message: Mapping) -> int:
         """Publishes a message; returns its number. Missing fields have their default, or are 0 or empty."""
         line = json.dumps(_plain(message), allow_nan=False)
+        if self._process.stdin.closed:
+            raise NetworkError("the publisher is closed")
         try:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
@@ -109,9 +112,14 @@ class Publisher:
             raise NetworkError(answer["refused"])
         return answer["published"]
 
+    def has_ended(self) -> bool:
+        """Whether the program that publishes has ended, or was killed."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """Ends the channel; what was published is sent."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
         self._process.stderr.close()
@@ -156,9 +164,16 @@ def publish(
 ) -> int:
     """Publishes a message on a channel of this computer and, with `to`, on a network; returns its number.
 
-    The first call makes the channel, which ends with this process. Raises `NetworkError`.
+    The first call makes the channel, which ends with this process. Raises `NetworkError`: if the channel has ended, the next call makes
+    it again.
     """
-    key = (channel, type, to, remote)
+    # A forked process that wrote into the pipe of its parent would take the answers of the parent's messages.
+    key = (os.getpid(), channel, type, to, remote)
     if key not in _PUBLISHERS:
         _PUBLISHERS[key] = Publisher(channel, type, file, to, remote)
-    return _PUBLISHERS[key].publish(message)
+    try:
+        return _PUBLISHERS[key].publish(message)
+    except NetworkError:
+        if _PUBLISHERS[key].has_ended():
+            _PUBLISHERS.pop(key).close()
+        raise

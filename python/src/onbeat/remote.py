@@ -362,6 +362,8 @@ class RemoteReader:
 
     def drain(self, timeout: float = 0.0, most: int | None = None) -> Batch:
         """Returns all records since the last call, at most `most`; waits up to `timeout` seconds for the first one."""
+        if most is not None and most < 0:
+            raise ValueError(f"most is {most}; use None for all records")
         self._await(timeout)
         return self._take(len(self._waiting) if most is None else most)
 

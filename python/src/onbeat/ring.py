@@ -249,11 +249,13 @@ class Reader:
 
     def close(self) -> None:
         """Forgets the memory. Arrays that were returned are copies and stay valid."""
-        del self._words, self._ring
+        self._words = self._ring = None
         self._memory.close()
 
     def _newest(self) -> int:
         """Returns the number of the newest record."""
+        if self._words is None:
+            raise RingError(f"the reader of {self.channel} is closed; open the channel again")
         newest = int(self._words[_WRITTEN])
         if newest > _MOST_RECORDS:
             raise RingError(f"the ring of {self.channel} states {newest} records, more than can have been written")
@@ -278,6 +280,8 @@ class Reader:
         Waits up to `timeout` seconds for the first one; 0 never waits. The batch is empty after the timeout. Raises
         `WriterEnded` when the writer has ended and everything was read.
         """
+        if most is not None and most < 0:
+            raise ValueError(f"most is {most}; use None for all records")
         self._wait(timeout)
         return self._take(self._slots if most is None else most)
 
@@ -288,7 +292,11 @@ class Reader:
         return batch.records[0] if len(batch) else None
 
     def latest(self) -> np.void | None:
-        """Returns the newest record, and passes over those before it without counting them as lost."""
+        """Returns the newest record, and passes over those before it without counting them as lost; `None` if there is no new one.
+
+        Raises `WriterEnded` as `next` does.
+        """
+        self._wait(0.0)
         self._next = max(self._next, self._newest())
         batch = self._take(1)
         return batch.records[0] if len(batch) else None
@@ -390,7 +398,7 @@ class Reader:
         payload = copied[:, _HEAD_WORDS:].view("u1")
         if length > payload.shape[1]:
             raise RingError(f"a record of {self.channel} states {length} bytes, and a slot has {payload.shape[1]}")
-        if self._layout is None or not self._layout.fits(payload[:1]).all():
+        if self._layout is None or length != self._layout.bytes or not self._layout.fits(payload[:1]).all():
             self._layout = Layout(self._types, self.type, payload[0, :length].tobytes())
         same = (copied[:, 2] == length) & self._layout.fits(payload)
         if not same.all():

@@ -112,6 +112,8 @@ class Commander:
 
     def _why(self) -> str:
         self._process.wait()
+        if self._process.stderr.closed:
+            return "the commander has ended"
         return reason(self._process.stderr.read(), "the commands are not accepted any more")
 
     def _end(self) -> None:

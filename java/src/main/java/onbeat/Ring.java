@@ -222,8 +222,13 @@ public final class Ring implements Closeable {
         return message();
     }
 
-    /** Returns the newest record, or null; those before it are passed over and not counted as lost. */
+    /**
+     * Returns the newest record, or null if there is no new one; those before it are passed over and not counted as lost.
+     *
+     * @throws OnbeatException if the writer has ended and everything was read
+     */
     public Message latest() {
+        if (!await(0)) return null;
         next = Math.max(next, written());
         return take() ? message() : null;
     }
