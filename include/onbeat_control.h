@@ -1245,14 +1245,15 @@ static inline int onbeat_register_write(struct onbeat_control *bus, uint16_t dev
 }
 
 /* Reads which device is at which position of the cable, and has the bus try rejected devices again at once. `*count` is the size of `positions`,
- * and receives the number of positions: each is the number of a device, ONBEAT_POSITION_UNKNOWN, or ONBEAT_POSITION_NO_ANSWER. */
+ * and receives the number of positions: each is the number of a device, ONBEAT_POSITION_UNKNOWN, or ONBEAT_POSITION_NO_ANSWER.
+ * ONBEAT_SDO_TOO_LONG if there are more. */
 static inline int onbeat_rescan(struct onbeat_control *bus, uint16_t *positions, size_t *count, uint32_t timeout_ms) {
     uint8_t bytes[ONBEAT_REQUEST_BYTES];
-    size_t room = sizeof bytes, most = *count;
+    size_t room = *count < sizeof bytes / 2 ? 2 * *count : sizeof bytes;
     int result = onbeat_request(bus, (uint64_t)ONBEAT_ASKED_RESCAN << 42, bytes, 0, &room, 0, timeout_ms, NULL);
     if (result != ONBEAT_OK) return result;
     *count = room / 2;
-    for (size_t i = 0; i < *count && i < most; i++) positions[i] = (uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
+    for (size_t i = 0; i < *count; i++) positions[i] = (uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
     return ONBEAT_OK;
 }
 

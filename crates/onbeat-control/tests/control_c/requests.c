@@ -42,7 +42,7 @@ int main(int count, char **words) {
     struct onbeat_control bus;
     uint8_t bytes[4] = {0}, zero = 0, init[2] = {1, 0};
     uint16_t positions[8];
-    size_t found = 8;
+    size_t found = 8, few = 3;
     if (count < 2 || onbeat_control_open(&bus, words[1]) != ONBEAT_OK || !exchanges_are_seen(&bus)) return 2;
     values(&bus);
     struct onbeat_port_errors errors;
@@ -72,7 +72,7 @@ int main(int count, char **words) {
     result = onbeat_rescan(&bus, positions, &found, TIMEOUT_MS);
     printf("rescan %d:", result);
     for (size_t i = 0; i < found; i++) printf(" %u", (unsigned)positions[i]);
-    printf("\n");
+    printf(", of which 3 are not all: %d\n", onbeat_rescan(&bus, positions, &few, TIMEOUT_MS));
     onbeat_control_close(&bus);
     return 0;
 }

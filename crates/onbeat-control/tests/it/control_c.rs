@@ -291,19 +291,20 @@ fn the_header_finds_values_by_name_and_asks_for_registers_and_a_rescan() {
             write 0, kept -24, beyond -23\n\
             complete 0, 3 bytes, written 0\n\
             named 1, silent 0, nobody 0 0, then 0: 1 1\n\
-            rescan 0: 0 65534 1 65535\n";
+            rescan 0: 0 65534 1 65535, of which 3 are not all: -21\n";
         assert_eq!(printed, expected);
         let register = |address, action| RegisterRequest { device: 1, address, action }.into();
         let write = |bytes: &[u8]| RegisterAction::Write(bytes.to_vec());
         let complete = |index, action| {
             SdoRequest { device: 0, index, entry: 0, complete: true, action }.into()
         };
-        let expected: [BusRequest; 6] = [
+        let expected: [BusRequest; 7] = [
             register(0x0300, RegisterAction::Read(4)),
             register(0x0300, write(&[0])),
             register(0x0120, write(&[1, 0])),
             complete(0x1018, SdoAction::Read),
             complete(0x607D, SdoAction::Write(vec![1, 0])),
+            BusRequest::Rescan,
             BusRequest::Rescan,
         ];
         assert_eq!(asked, expected);
