@@ -2,7 +2,7 @@
  *
  *     struct onbeat_frames left;
  *     if (onbeat_frames_open(&left, "left")) { fprintf(stderr, "%s\n", left.why); return 1; }
- *     const uint8_t *pixels = onbeat_frames_newest(&left);     NULL if there is no new one
+ *     const uint8_t *pixels = onbeat_frames_newest(&left);     NULL if there is no new one: onbeat_frames_check tells whether one can come
  *     use(pixels, left.width, left.height, left.channels);
  *     if (!onbeat_frames_is_valid(&left)) ...                  overwritten meanwhile: what was computed is void
  *     onbeat_frames_close(&left);
@@ -182,9 +182,12 @@ static inline const uint8_t *onbeat_frames_newest(struct onbeat_frames *frames) 
     return onbeat_frames_is_valid(frames) ? frames->base + ONBEAT_FRAMES_ALIGN + slot * frames->slot_bytes : NULL;
 }
 
-/* Returns the state of the camera: 1 running (or killed), 2 ended, 3 replaced by a ring that is to be opened. */
-static inline int onbeat_frames_state(const struct onbeat_frames *frames) {
-    return (int)onbeat_frames_load(frames, 40);
+/* Checks that the camera is alive: ONBEAT_RING_OK, _ENDED, _DIED, or _REPLACED by a ring that is to be opened, as when its pictures have another
+ * size. Reads /proc: call it after a time without a new picture. */
+static inline int onbeat_frames_check(const struct onbeat_frames *frames) {
+    struct onbeat_ring ring;
+    ring.base = frames->base; /* the words that are read are those of a ring of messages */
+    return onbeat_ring_check(&ring);
 }
 
 static inline void onbeat_frames_close(struct onbeat_frames *frames) {

@@ -6,7 +6,7 @@
  *     struct onbeat_ring ring;
  *     struct onbeat_record record;
  *     static uint8_t bytes[65536];
- *     if (onbeat_ring_open(&ring, "walker/cycle") != ONBEAT_RING_OK) fprintf(stderr, "%s\n", ring.why);
+ *     if (onbeat_ring_open(&ring, "walker/cycle") != ONBEAT_RING_OK) { fprintf(stderr, "%s\n", ring.why); return; }
  *     for (;;) switch (onbeat_ring_next(&ring, &record, bytes, sizeof bytes)) {
  *         case ONBEAT_RING_RECORD: ...                    record.length bytes, of record.number, at record.at_ns
  *         case ONBEAT_RING_LOST: ...                      record.lost records were overwritten before they were read

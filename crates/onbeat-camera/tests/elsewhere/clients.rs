@@ -60,6 +60,7 @@ int main(int count, char **arguments) {
         if (level != right) return printf("picture %u: %d, not %d\n", number, level, right), 1;
         checked++;
     }
+    if (onbeat_frames_check(&frames) != ONBEAT_RING_OK) return puts("the camera is not alive"), 1;
     onbeat_frames_close(&frames);
     if (onbeat_frames_open(&frames, "nobody") == 0) return 1;
     /* A ring without frames in which another process has stored a number. */
@@ -68,6 +69,7 @@ int main(int count, char **arguments) {
     frames.base = (const uint8_t *)words;
     frames.slots = 4;
     if (onbeat_frames_newest(&frames)) return puts("a picture that was never written"), 1;
+    if (onbeat_frames_check(&frames) != ONBEAT_RING_DIED) return puts("a camera without a process"), 1;
     return printf("%d pictures, %s\n", checked, frames.why), checked < 50;
 }
 "#;
