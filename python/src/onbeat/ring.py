@@ -135,16 +135,15 @@ class Batch:
 
 
 def _bits(image: np.ndarray, at: int, bits: int) -> np.ndarray:
-    """Takes `bits` bits of each row, with a sign if there is more than one."""
-    first, last = at // 8, (at + bits + 7) // 8
-    whole = np.zeros(len(image), dtype="u8")
-    for byte in range(first, min(last, first + 8)):
-        whole |= image[:, byte].astype("u8") << np.uint64(8 * (byte - first))
-    whole >>= np.uint64(at % 8)
-    unused = 64 - bits
-    if bits == 1:
-        return (whole & np.uint64(1)).astype("i8")
-    return (whole << np.uint64(unused)).view("i8") >> np.int64(unused)
+    """Takes `bits` bits of each row, at most 64, with a sign if there is more than one."""
+    bits = min(bits, 64)
+    bytes_ = image[:, at // 8 : (at + bits + 7) // 8]
+    taken = np.unpackbits(bytes_.astype("u1"), axis=1, bitorder="little")[:, at % 8 : at % 8 + bits]
+    whole = np.zeros((len(image), 64), "u1")
+    whole[:, :bits] = taken
+    if bits > 1:
+        whole[:, bits:] = taken[:, -1:]
+    return np.packbits(whole, axis=1, bitorder="little").view("<i8")[:, 0]
 
 
 def _is_consistent(head: list[int]) -> bool:
