@@ -44,6 +44,7 @@ static int cycle(const struct onbeat_loop_cycle *now, void *user) {
     double sum_rad = 0;
     leg->time_s += (double)now->dt_ns * 1e-9;
     if (!read_newest(leg)) return ONBEAT_LOOP_CONTINUE;
+    if (leg->newest.robot_rung == ONBEAT_SAFE_STOP) return ONBEAT_LOOP_STOP;
 
     for (int i = 0; i < 3; i++) sum_rad += leg->newest.actual_rad.at[leg->read[i]];
     leg->rad[leg->ankle] = TILT_RAD * sin(2 * pi * TILT_HZ * leg->time_s) - sum_rad;
@@ -71,13 +72,14 @@ static int open_leg(struct leg *leg, const char *robot) {
 int main(int count, char **words) {
     static struct leg leg;
     struct onbeat_loop_report report;
-    if (count < 3 || !open_leg(&leg, words[1])) {
+    const unsigned long long seconds = count > 2 ? strtoull(words[2], NULL, 10) : 0;
+    if (seconds == 0 || !open_leg(&leg, words[1])) {
         fprintf(stderr, "usage: level_foot NAME SECONDS [RUN-FILE]\nNAME is a running robot without a commander, with the joints of a leg\n");
         return 2;
     }
     const struct onbeat_loop_options options = {
         .period_ns = PERIOD_NS,
-        .releases = strtoull(words[2], NULL, 10) * 1000000000u / PERIOD_NS,
+        .releases = seconds * (1000000000u / PERIOD_NS),
         .run_file = count > 3 ? words[3] : NULL,
         .flags = ONBEAT_LOOP_ACCEPT_REFUSALS,
     };
@@ -85,8 +87,11 @@ int main(int count, char **words) {
         fprintf(stderr, "level_foot: %s\n", onbeat_last_error());
         return 1;
     }
+    const int is_alive = onbeat_control_is_alive(&leg.bus) == ONBEAT_OK;
     onbeat_commander_release(&leg.bus);
     printf("%llu releases, %llu skipped, %llu cycles of the robot read, %llu lost\n", (unsigned long long)report.releases,
            (unsigned long long)report.skipped, (unsigned long long)leg.cycles.received, (unsigned long long)leg.cycles.lost);
-    return 0;
+    if (report.ended == ONBEAT_LOOP_ENDED_COMPLETE && is_alive) return 0;
+    fprintf(stderr, "level_foot: the robot %s\n", is_alive ? "has stopped safely" : "is gone");
+    return 1;
 }
