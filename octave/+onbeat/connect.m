@@ -6,6 +6,7 @@ function r = connect (robot, key)
   %   [M, at] = onbeat.drain (r, {'actual_rad'}, 1000);             % all cycles since the last call
   %   r.leave ();                                                   % the robot keeps its last targets
   %
+  % Times of cycles are by CLOCK_MONOTONIC of the robot's computer.
   % On the robot's computer: onbeat message key robot.key, then
   % onbeat message command walker --from tcp://0.0.0.0:7791 --key robot.key. Without a key, a robot of another computer can be read.
   % onbeat.next, onbeat.latest, onbeat.stats and onbeat.joints take r too. Without leave, as after a kill or r.close (), a robot that was

@@ -307,7 +307,10 @@ class RemoteCommander:
 
 
 class RemoteReader:
-    """A channel that another computer publishes by ZeroMQ, read as `onbeat.ring.Reader` reads one of this computer."""
+    """A channel that another computer publishes by ZeroMQ, read as `onbeat.ring.Reader` reads one of this computer.
+
+    Times of its records are by CLOCK_MONOTONIC of that computer: `time.monotonic_ns()` here is another clock.
+    """
 
     def __init__(self, host: str, port: int, described: dict, timeout: float):
         self.channel: str = described["channel"]

@@ -13,6 +13,8 @@ import java.util.Map;
  * Table cycles = r.drain(new String[] {"actual_rad"}, 1000);
  * }</pre>
  *
+ * <p>Times of cycles are by CLOCK_MONOTONIC of the robot's computer: {@code System.nanoTime()} here is another clock.
+ *
  * <p>On the robot's computer runs {@code onbeat message command walker --from tcp://0.0.0.0:7791 --key robot.key}. The connection
  * needs neither a native library nor another jar.
  */
