@@ -78,6 +78,7 @@ reader = onbeat.connect(host)
 outcomes["reads_without_key"] = reader.next(timeout=5.0) is not None
 outcomes["commands_without_key"] = sentence(lambda: until_refused(lambda: reader.command(SHOULDER)))
 reader.abandon()
+outcomes["other_port"] = sentence(lambda: onbeat.connect(f"{host}:779l", key=key))
 outcomes["other_name"] = sentence(lambda: onbeat.connect(host, key=key, name="another"))
 
 # ---- the honest commander, until the end

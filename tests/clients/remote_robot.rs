@@ -334,6 +334,7 @@ fn third_party(attacker: Walker) {
     for (attack, outcome) in [
         ("other_key", "does not have this key"),
         ("commands_without_key", "is read only for this computer"),
+        ("other_port", "is not the address of a robot"),
         ("other_name", "not another"),
         ("second_commander", "is commanded by 10.231.77.2"),
         ("forged", "ended the connection"),

@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import select
 import socket
@@ -556,6 +557,16 @@ class Robot:
             self.abandon()
 
 
+def _address(robot: str) -> tuple[str, int]:
+    """Returns computer and port; an IPv6 address without brackets has no port."""
+    has_port = robot.count(":") == 1 or "]:" in robot
+    host, port = robot.rsplit(":", 1) if has_port else (robot, str(PORT))
+    host = host.strip("[]")
+    if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 1 << 16):
+        raise CommandError(f"{robot!r} is not the address of a robot; write HOST, HOST:PORT or [ADDRESS]:PORT")
+    return host, int(port)
+
+
 def connect(
     robot: str,
     key: str | os.PathLike | None = None,
@@ -564,16 +575,16 @@ def connect(
     lifetime: float = 0.25,
     timeout: float = 5.0,
 ) -> Robot:
-    """Finds a robot: one that runs on this computer by its name, any other one by its computer, `HOST` or `HOST:PORT`.
+    """Finds a robot: one that runs on this computer by its name, any other one by its computer, `HOST`, `HOST:PORT` or
+    `[ADDRESS]:PORT`.
 
     `key` is the file of its key; without one it can be read, and commanded on its own computer. `name` is the name that the robot must
     have: a connection to another one is refused. `lifetime` is the time in s for which a command is valid.
     """
     if f"{robot}/cycle" in ring.channels():
         return Robot(robot, ring.open(f"{robot}/cycle"), lambda: Commander(robot, lifetime))
-    host, _, port = robot.partition(":") if robot.count(":") == 1 else (robot, "", "")
-    number = int(port) if port.isdigit() else PORT
-    commander = RemoteCommander(host, number, _key_of(key), lifetime, timeout)
+    host, port = _address(robot)
+    commander = RemoteCommander(host, port, _key_of(key), lifetime, timeout)
     if name is not None and commander.name != name:
         commander.abandon()
         raise CommandError(f"{robot} is the robot {commander.name}, not {name}")

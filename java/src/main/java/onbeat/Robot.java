@@ -54,16 +54,24 @@ public final class Robot implements Closeable {
     }
 
     /**
-     * Finds a robot that runs on this computer by its name, any other one by its computer, {@code HOST} or {@code HOST:PORT}.
+     * Finds a robot that runs on this computer by its name, any other one by its computer, {@code HOST}, {@code HOST:PORT} or
+     * {@code [ADDRESS]:PORT}.
      *
      * @param key the file of the robot's key; an empty text to read only
      * @throws OnbeatException if there is none, or it has another key
      */
     public static Robot connect(String robot, String key) {
         if (robot.matches("[\\w.-]{1,64}") && Arrays.asList(Ring.channels()).contains(robot + "/cycle")) return new Robot(robot);
-        String[] parts = robot.split(":");
-        boolean hasPort = parts.length == 2 && parts[1].matches("\\d{1,5}");
-        return new Robot(hasPort ? parts[0] : robot, hasPort ? Integer.parseInt(parts[1]) : PORT, key.isEmpty() ? null : key);
+        // An IPv6 address without brackets has no port.
+        boolean hasPort = robot.contains("]:") || robot.indexOf(':') == robot.lastIndexOf(':') && robot.indexOf(':') >= 0;
+        int end = hasPort ? robot.lastIndexOf(':') : robot.length();
+        String host = robot.substring(0, end).replaceAll("^\\[|\\]$", "");
+        String port = hasPort ? robot.substring(end + 1) : "" + PORT;
+        if (host.isEmpty() || !port.matches("\\d{1,5}") || Integer.parseInt(port) > 65535) {
+            throw new OnbeatException(OnbeatException.ROBOT, "\"" + robot
+                    + "\" is not the address of a robot; write HOST, HOST:PORT or [ADDRESS]:PORT");
+        }
+        return new Robot(host, Integer.parseInt(port), key.isEmpty() ? null : key);
     }
 
     private ZmqSubscription subscribed(String host) {
