@@ -40,6 +40,13 @@ for step = 1:round (100 * str2double (seconds))
   pause (max (step / 100 - toc (began), 0));
 end
 
+try
+  onbeat.command (robot, {'left knee', 'right knee'}, [0.3 0.1 0.2]);
+  error ('two joints take three targets');
+catch why
+  assert (why.identifier, 'onbeat:robot');
+end
+
 refused = '';
 try
   onbeat.command (robot, 'left knee', 9);

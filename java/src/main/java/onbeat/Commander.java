@@ -62,8 +62,9 @@ public final class Commander implements Closeable {
         command(new String[] {joint}, new double[] {rad});
     }
 
-    /** As {@link #command(String, double)}, for several joints. */
+    /** As {@link #command(String, double)}, for several joints, each with its target. */
     public void command(String[] joints, double[] rad) {
+        checkLengths(joints, rad);
         StringBuilder line = new StringBuilder();
         for (int i = 0; i < joints.length; i++) {
             line.append(i > 0 ? ", " : "").append(joints[i]).append('=').append(rad[i]);
@@ -106,6 +107,12 @@ public final class Commander implements Closeable {
             if (!process.waitFor(5, TimeUnit.SECONDS)) process.destroy();
         } catch (IOException | InterruptedException ended) {
             process.destroy();
+        }
+    }
+
+    static void checkLengths(String[] joints, double[] rad) {
+        if (joints.length != rad.length) {
+            throw new OnbeatException(OnbeatException.ROBOT, joints.length + " joints and " + rad.length + " targets");
         }
     }
 

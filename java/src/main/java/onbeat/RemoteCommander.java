@@ -142,6 +142,7 @@ final class RemoteCommander implements Closeable {
     }
 
     void command(String[] joints, double[] rad) {
+        Commander.checkLengths(joints, rad);
         while (ended.isEmpty() && take(read(0))) {}
         check();
         ByteBuffer payload = ByteBuffer.allocate(14 + 10 * joints.length).order(ByteOrder.LITTLE_ENDIAN);

@@ -107,9 +107,6 @@ public final class Robot implements Closeable {
      * @throws OnbeatException if an earlier command was refused, or the robot has stopped, or does not answer for a second
      */
     public void command(String[] joints, double[] rad) {
-        if (joints.length != rad.length) {
-            throw new OnbeatException(OnbeatException.ROBOT, joints.length + " joints and " + rad.length + " targets");
-        }
         if (remote != null) {
             remote.command(joints, rad);
             return;
