@@ -8,7 +8,7 @@ function [log, account] = load (file, varargin)
   %   save ('-v7', 'walk.mat', '-struct', 'log');
   %
   % MCAP files, bags of ROS 2 (the folder, or one of its files, .mcap or .db3, compressed or not) and logs of LCM are read; a ROS 1
-  % bag is converted to MCAP by the program onbeat, which must be installed then. 'types', FOLDER names a folder of .msg files for
+  % bag is converted to MCAP by the program onbeat (the variable ONBEAT, else PATH). 'types', FOLDER names a folder of .msg files for
   % bags without definitions (.db3 of ROS 2 Humble and earlier). A row of a matrix is a record; lists whose lengths differ are cells
   % with a row vector for each record, and texts are cells. `at` are times in s (CLOCK_MONOTONIC for logs of onbeat, else since
   % 1970), `number` the numbers of the records, `lost` how many records did not reach the log, `onbeat_channel` and `onbeat_type`
@@ -82,7 +82,11 @@ function [mcap, is_made, defects] = as_mcap (file, skips)
     return;
   end
   mcap = [tempname() '.mcap'];
-  [status, said] = system (['onbeat message convert --json ' quoted(file) ' ' quoted(mcap) ' 2>&1']);
+  program = getenv ('ONBEAT');
+  if isempty (program)
+    program = 'onbeat';
+  end
+  [status, said] = system ([quoted(program) ' message convert --json ' quoted(file) ' ' quoted(mcap) ' 2>&1']);
   if status ~= 0
     error ('onbeat:log', 'the program onbeat has not converted %s: %s', file, strtrim (said));
   end
