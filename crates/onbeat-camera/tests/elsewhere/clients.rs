@@ -89,8 +89,12 @@ for k = 1:50
   right = [wave(x + number), wave(2 * (floor (y / 16) * 16) + number), wave(floor (x / 2) + 64 + number)];
   assert (squeeze (double (img(y + 1, x + 1, :)))', right);
 end
-[img, n] = onbeat.each (cam, 60000);
+[img, n, t] = onbeat.each (cam, 60000);
 assert (n > last);
+assert (cam.await (int32 (60000)));
+cam.view ();
+times = double (cam.times ());
+assert (cam.number () > n && times(1) > t);
 try
   onbeat.camera (['nobody-' words{end}]);
   error ('opened');

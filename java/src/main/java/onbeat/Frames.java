@@ -260,15 +260,14 @@ public final class Frames {
 
     /**
      * Returns the pixels of the newest frame in shared memory, without a copy. They are a picture as long as
-     * {@link #isValid} says so: a ring of four slots keeps it for two further frames.
+     * {@link #isValid} says so: a ring of four slots keeps it for two further frames. Its number and times are those of the frame
+     * taken last.
      */
     public ByteBuffer view() {
-        long newest = Math.max(load(NEWEST), 0);
+        claim(false);
         ByteBuffer view = memory.duplicate();
-        view.position((int) ALIGN + (int) (newest % slots) * slotBytes);
+        view.position((int) ALIGN + (int) (last % slots) * slotBytes);
         view.limit(view.position() + frameBytes);
-        received += newest > last ? 1 : 0;
-        last = newest;
         return view.slice();
     }
 
