@@ -110,11 +110,17 @@ def mat(path, log):
 
     own = onbeat.load(log)
     again = path.with_suffix(".again.mat")
+    points = own["demo/points"]
+    points._columns["name"] = np.array(["Küche".encode(), *[b""] * (len(points) - 1)], object)
+    points._columns["label"] = np.array([b"", *["Größe".encode()] * (len(points) - 1)])
+    own["demo.points"] = points
     own.save_mat(again)
     for file in (path, again):
         found = loadmat(file)["demo_points"][0, 0]
         assert np.array_equal(found["values"], own["demo/points"]["values"]), file
         assert np.array_equal(found["n"].ravel(), own["demo/points"]["n"]), file
+    assert found["name"][0, 0].item() == "Küche" and found["label"][-1].strip() == "Größe", found
+    assert "demo_points_2" in loadmat(again), "a channel whose name is the same word"
     print(json.dumps(found["values"].shape))
 
 

@@ -116,7 +116,10 @@ class Log(dict[str, LoggedChannel]):
             from scipy.io import savemat
         except ImportError:
             raise LogError("MAT files need scipy; install it by `pip install scipy`") from None
-        plain = {_word(name): {_word(k): v for k, v in of.arrays().items()} for name, of in self.items()}
+        plain = {}
+        for name, of in self.items():
+            plain[name] = _worded({field: _for_matlab(values, of.why) for field, values in of.arrays().items()})
+        plain = _worded(plain)
         savemat(path, plain, long_field_names=True, do_compression=True)
 
 
@@ -198,6 +201,32 @@ def _word(name: str) -> str:
     """A name that MATLAB allows for a field."""
     word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name).lstrip("_")
     return word if word[:1].isalpha() else "c" + word
+
+
+def _for_matlab(value: object, why: str) -> object:
+    """The same values with texts, which are bytes here, as texts; as numbers those of a channel that is not decoded."""
+    if isinstance(value, bytes):
+        return np.frombuffer(value, "u1") if why else value.decode(errors="replace")
+    if isinstance(value, np.ndarray) and value.dtype.kind == "S":
+        return np.char.decode(value, "utf-8", "replace")
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        cells = np.empty(value.size, object)
+        for place, one in enumerate(value.flat):
+            cells[place] = _for_matlab(one, why)
+        return cells.reshape(value.shape)
+    return value
+
+
+def _worded(of: dict[str, object]) -> dict[str, object]:
+    """The same values by names that MATLAB allows, each by one of its own."""
+    found: dict[str, object] = {}
+    for name, value in of.items():
+        whole = _word(name)
+        word, number = whole[:63], 2
+        while word in found:
+            word, number = f"{whole[:59]}_{number}", number + 1
+        found[word] = value
+    return found
 
 
 class _Payloads:
