@@ -347,6 +347,7 @@ class RemoteReader:
 
     def close(self) -> None:
         """Ends the subscription."""
+        self._ended = self._ended or f"the reader of {self.channel} is closed"
         self._socket.close()
 
     @property
