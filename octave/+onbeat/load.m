@@ -39,7 +39,7 @@ function [log, account] = load (file, varargin)
     end
     for i = 1:numel (names)
       channel = reader.channel (names{i});
-      log.(free_word (log, names{i})) = matrices (channel, names{i}, reader.lost (names{i}));
+      log.(onbeat.free_word (log, names{i})) = matrices (channel, names{i}, reader.lost (names{i}));
     end
     lines = [defects, {char(reader.account ())}];
     account = accounted (strjoin (lines(~cellfun (@isempty, lines)), char (10)), file);
@@ -115,22 +115,6 @@ function word = quoted (path)
   end
 end
 
-function word = free_word (s, name)
-  % A name that a field of a struct can have, and that this struct has not.
-  % `/imu` is `imu`, as in the MAT files of the Python package.
-  word = regexprep (regexprep (name, '[^a-zA-Z0-9_]', '_'), '^_+', '');
-  if isempty (regexp (word, '^[a-zA-Z]', 'once'))
-    word = ['c' word];
-  end
-  first = word(1:min (end, 59));
-  word = word(1:min (end, 63));
-  number = 2;
-  while isfield (s, word)
-    word = sprintf ('%s_%d', first, number);
-    number = number + 1;
-  end
-end
-
 function s = matrices (channel, name, lost)
   s = struct ('lost', lost, 'at', channel.at (), 'number', channel.numbers (), 'onbeat_channel', name);
   s.onbeat_type = char (channel.type ());
@@ -147,7 +131,7 @@ function s = matrices (channel, name, lost)
     elseif strcmp (fields{i}, 'payload') && ~isempty (char (channel.why ()))
       s.payload = cellfun (@uint8, values, 'UniformOutput', false);
     else
-      s.(free_word (s, fields{i})) = values;
+      s.(onbeat.free_word (s, fields{i})) = values;
     end
   end
 end
@@ -161,7 +145,7 @@ function s = json_columns (s)
     has = cellfun (@(one) isscalar (one) && isfield (one, names{i}) && isscalar (one.(names{i})) ...
                    && (isnumeric (one.(names{i})) || islogical (one.(names{i}))), s.json);
     if all (has)
-      s.(free_word (s, names{i})) = cellfun (@(one) double (one.(names{i})), s.json);
+      s.(onbeat.free_word (s, names{i})) = cellfun (@(one) double (one.(names{i})), s.json);
     end
   end
 end

@@ -20,6 +20,14 @@ catch refused
   why = refused.message;
 end
 
+% Fields of the message do not take the place of the record's number and time.
+mark = {[name '/mark'], struct('number', 7, 'at', 0.5), 'mark_msgs/msg/Mark', {'int32 number', 'float64 at'}};
+onbeat.publish (mark{:});
+marks = onbeat.open (mark{1});
+onbeat.publish (mark{:});
+mark = onbeat.next (marks, 10000);
+assert ([mark.number, mark.number_2, mark.at_2], [2, 7, 0.5]);
+
 % A message is a plain struct: saved and loaded, it is the same.
 place = [tempname() '.mat'];
 save ('-7', place, 'message');
