@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -96,7 +97,9 @@ final class RemoteCommander implements Closeable {
             for (int i = 0; i < 3; i++) compare(CONNECTED_WITHIN_MS);
         } catch (IOException why) {
             close();
-            throw failed("cannot connect to " + address + ": " + why.getMessage() + "; on the robot's computer runs "
+            // The message of this exception is the name alone.
+            String reason = why instanceof UnknownHostException ? "no such host" : why.getMessage();
+            throw failed("cannot connect to " + address + ": " + reason + "; on the robot's computer runs "
                     + "`onbeat message command NAME --from tcp://ADDRESS:" + port + "`");
         } catch (OnbeatException why) {
             close();
