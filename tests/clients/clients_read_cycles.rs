@@ -175,7 +175,8 @@ fn octave_reads_all(command: Command) {
 fn killed_python(mut command: Command) {
     let robot = Robot::commanded();
     command.args([&robot.name, "kill", "4"]);
-    stops_after_kill(robot, command);
+    let seen = stops_after_kill(robot, command);
+    assert_eq!(seen["moved_by_refused_rad"].as_f64(), Some(0.0), "{seen}");
 }
 
 /// The humanoid, at 100 Hz for 10 s, beside every cycle at 1 kHz.

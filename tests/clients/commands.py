@@ -35,13 +35,19 @@ while time.monotonic() - began < seconds:
         numbers.append(batch.numbers)
         positions.append(batch["actual_rad"][:, batch.joint("left knee")])
     time.sleep(0.01)
+# Nothing of a refused command is followed: the right knee stays.
+after = onbeat.ring.open(f"{name}/cycle")
+right = commander.joints["right knee"]
 try:
-    commander.command({"left knee": high + 1})
+    commander.command({"right knee": (right["low_rad"] + right["high_rad"]) / 2, "left knee": high + 1})
     for _ in range(6000):
         time.sleep(0.01)
         commander.command({"left knee": low})
 except onbeat.robot.CommandError as why:
     refused = str(why)
+    commander.command({"left knee": low})
+    time.sleep(0.2)
+batch = after.drain()
 
 numbers, positions = np.concatenate(numbers), np.concatenate(positions)
 travelled = float(positions.max() - positions.min())
@@ -55,6 +61,7 @@ print(
             "lost": cycles.stats()["lost"],
             "travelled_rad": travelled,
             "refused": refused,
+            "moved_by_refused_rad": float(np.ptp(batch["target_rad"][:, batch.joint("right knee")])),
         }
     ),
     flush=True,

@@ -113,8 +113,18 @@ impl Commander {
     /// stay where they are.
     ///
     /// # Errors
-    /// [`ControlError::NoJoint`]; [`ControlError::Outside`], also for values that are not numbers.
+    /// As [`Commander::place`].
     pub fn set(&mut self, joint: &str, rad: f64) -> Result<(), ControlError> {
+        let place = self.place(joint, rad)?;
+        self.want(place, rad);
+        Ok(())
+    }
+
+    /// Returns the index of a joint for [`Commander::want`], if it may have this target.
+    ///
+    /// # Errors
+    /// [`ControlError::NoJoint`]; [`ControlError::Outside`], also for values that are not numbers.
+    pub fn place(&self, joint: &str, rad: f64) -> Result<usize, ControlError> {
         let Some(place) = self.joints.iter().position(|(name, _)| name == joint) else {
             let mut names: Vec<&str> =
                 self.joints.iter().map(|(name, _)| name.as_str()).take(MOST_LISTED).collect();
@@ -133,8 +143,7 @@ impl Commander {
             return Err(ControlError::Outside { joint: joint.to_owned(), given: rad, low, high });
         }
 
-        self.want(place, rad);
-        Ok(())
+        Ok(place)
     }
 
     /// Sets the target of a joint by its index, without a check: the following process refuses

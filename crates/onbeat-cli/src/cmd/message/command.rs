@@ -83,12 +83,16 @@ fn abandon(commander: Commander, why: &str) -> ExitVerdict {
     ExitVerdict::CouldNotRun
 }
 
-/// Sets the targets of a line: `JOINT=RAD, JOINT=RAD`. The targets of a refused line count up to
-/// the wrong one. Joints that were not yet `commanded` are added.
+/// Sets the targets of a line, `JOINT=RAD, JOINT=RAD`: all of them or none. Joints that were not
+/// yet `commanded` are added.
 fn set(commander: &mut Commander, line: &str, commanded: &mut Vec<String>) -> Result<(), Failure> {
+    let mut targets = Vec::new();
     for part in line.split(',').filter(|part| !part.trim().is_empty()) {
         let (joint, rad) = parsed(part)?;
-        commander.set(&joint, rad)?;
+        targets.push((commander.place(&joint, rad)?, rad, joint));
+    }
+    for (place, rad, joint) in targets {
+        commander.want(place, rad);
         if !commanded.contains(&joint) {
             commanded.push(joint);
         }
@@ -125,8 +129,9 @@ impl Validity {
 fn lines() -> Result<Receiver<String>, Failure> {
     let (sender, lines) = sync_channel(MOST_LINES);
     let read = move || {
-        for line in stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
+        // A line that is not UTF-8 is refused, as a joint that the robot does not have.
+        for line in stdin().lock().split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                 return;
             }
         }
