@@ -7,7 +7,8 @@ function number = publish (channel, message, type, file, to, remote)
   %   onbeat.publish ('planner/plan', plan, 'planner/msg/Plan', 'planner/msg/Plan.msg', 'ros2://0');
   %
   % The definition is a file, or a cell with its fields. Fields missing in the struct have their default, or are 0 or empty; one that the type does not have is refused. The first call makes the channel by
-  % the program onbeat (the variable ONBEAT, else PATH), which ends with this session; `clear all` ends all channels.
+  % the program onbeat (the variable ONBEAT, else PATH), which ends with this session; `clear all` ends all channels. If the channel has
+  % ended, which is an error, the next call makes it again.
   % Identifiers of errors: onbeat:java:no_jar, onbeat:network.
   persistent open_channels
   if isempty (open_channels)
@@ -34,6 +35,12 @@ function number = publish (channel, message, type, file, to, remote)
     own = open_channels(key);
     number = own.publish (jsonencode (message));
   catch why
+    if isKey (open_channels, key)
+      own = open_channels(key);
+      if own.hasEnded ()
+        remove (open_channels, key);
+      end
+    end
     onbeat.fail (why);
   end
 end

@@ -14,8 +14,10 @@ import math
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from typing import IO
 
 from . import ring
 from .errors import OnbeatError
@@ -37,9 +39,11 @@ def _files(file: str | os.PathLike | Sequence) -> list[str]:
     return [word for each in one for word in ("--file", os.fspath(each))]
 
 
-def _last_line(process: subprocess.Popen) -> str:
+def _last_line(process: subprocess.Popen, said: IO[bytes]) -> str:
     process.wait()
-    return reason(process.stderr.read(), f"exit status {process.returncode}")
+    if said.seekable():
+        said.seek(0)
+    return reason(said.read(), f"exit status {process.returncode}")
 
 
 class Subscription(ring.Reader):
@@ -49,8 +53,10 @@ class Subscription(ring.Reader):
         topic = re.sub(r"[^\w.-]", "_", remote.strip("/"), flags=re.ASCII)[:64] or "all"
         channel = f"sub-{os.getpid()}-{next(_NUMBERS)}/{topic}"
         words = [program(), "message", "receive", remote, channel, "--from", url, "--type", type, "--until-input-ends"]
+        # A file: the program would stop at a pipe that its warnings have filled, as nobody reads them.
+        self._said = tempfile.TemporaryFile()
         self._gateway = subprocess.Popen(
-            [*words, *_files(file)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            [*words, *_files(file)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._said
         )
         end = time.monotonic() + _JOINED_WITHIN
         while True:
@@ -61,10 +67,10 @@ class Subscription(ring.Reader):
                 # Its writer is about to make it.
                 time.sleep(0.005)
             if self._gateway.poll() is not None:
-                raise NetworkError(_last_line(self._gateway))
+                raise NetworkError(_last_line(self._gateway, self._said))
             if time.monotonic() > end:
                 self._gateway.kill()
-                raise NetworkError(f"{url} was not joined within {_JOINED_WITHIN:g} s: {_last_line(self._gateway)}")
+                raise NetworkError(f"{url} was not joined within {_JOINED_WITHIN:g} s: {_last_line(self._gateway, self._said)}")
 
     def close(self) -> None:
         """Leaves the network. Arrays that were returned stay valid."""
@@ -75,7 +81,7 @@ class Subscription(ring.Reader):
         except subprocess.TimeoutExpired:
             self._gateway.kill()
             self._gateway.wait()
-        self._gateway.stderr.close()
+        self._said.close()
 
 
 def subscribe(url: str, remote: str, *, type: str, file: str | os.PathLike | Sequence = ()) -> Subscription:  # noqa: A002
@@ -106,7 +112,7 @@ class Publisher:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise NetworkError(_last_line(self._process)) from None
+            raise NetworkError(_last_line(self._process, self._process.stderr)) from None
         answer = self._answer()
         if "refused" in answer:
             raise NetworkError(answer["refused"])
@@ -133,7 +139,7 @@ class Publisher:
     def _answer(self) -> dict:
         line = self._process.stdout.readline()
         if not line:
-            raise NetworkError(_last_line(self._process))
+            raise NetworkError(_last_line(self._process, self._process.stderr))
         return json.loads(line)
 
 

@@ -23,6 +23,7 @@ public final class Publisher implements Closeable {
     private final Process process;
     private final OutputStream lines;
     private final BufferedReader answers;
+    private boolean hasEnded;
 
     private Publisher(List<String> words) throws IOException {
         process = new ProcessBuilder(words).start();
@@ -92,22 +93,32 @@ public final class Publisher implements Closeable {
         try {
             lines.write((json.replace('\n', ' ') + "\n").getBytes(StandardCharsets.UTF_8));
             lines.flush();
-        } catch (IOException ended) {
-            throw new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
+        } catch (IOException gone) {
+            throw ended();
         }
         try {
             Map<String, Object> said = Json.object(Json.parse(answer()));
             if (said.containsKey("refused")) throw new OnbeatException(OnbeatException.GATEWAY, (String) said.get("refused"));
             return ((Double) said.get("published")).longValue();
-        } catch (IOException ended) {
-            throw new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
+        } catch (IOException gone) {
+            throw ended();
         }
     }
 
     private String answer() throws IOException {
         String line = answers.readLine();
-        if (line == null) throw new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
+        if (line == null) throw ended();
         return line;
+    }
+
+    private OnbeatException ended() {
+        hasEnded = true;
+        return new OnbeatException(OnbeatException.GATEWAY, reason(process, ENDED));
+    }
+
+    /** Returns whether a call has found that the program has ended, or was killed. */
+    public boolean hasEnded() {
+        return hasEnded;
     }
 
     /** Ends the channel; what was published is sent. */

@@ -40,7 +40,7 @@ public final class Subscription {
         long end = System.nanoTime() + JOINED_WITHIN_NS;
         while (true) {
             try {
-                return Ring.open(channel).endsWith(gateway);
+                return joined(Ring.open(channel).endsWith(gateway), gateway);
             } catch (OnbeatException none) {
                 // Its writer is about to make it.
             }
@@ -52,6 +52,16 @@ public final class Subscription {
             }
             pause();
         }
+    }
+
+    /** The program would stop at a pipe that its warnings have filled: from here on they go nowhere. */
+    private static Ring joined(Ring ring, Process gateway) {
+        try {
+            gateway.getErrorStream().close();
+        } catch (IOException closed) {
+            // Then it is no pipe that fills.
+        }
+        return ring;
     }
 
     private static void pause() {
