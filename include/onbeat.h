@@ -178,7 +178,8 @@ struct onbeat_ring_writer *onbeat_ring_create(const char *channel, const struct 
  * stores: no allocation, no system call, no waiting, and so allowed in a cycle. */
 uint64_t onbeat_ring_publish(struct onbeat_ring_writer *writer, uint64_t at_ns, const void *bytes, size_t length);
 
-/* Ends a ring: readers learn of its end, and the channel is free. NULL is ignored. */
+/* Ends a ring: readers learn of its end, and the channel is free. NULL is ignored. In a process forked from the writer's, as where C++ destroys its
+ * globals at exit, it only gives up the memory: a daemon creates its rings after it has forked. */
 void onbeat_ring_end(struct onbeat_ring_writer *writer);
 
 #ifdef __cplusplus

@@ -195,6 +195,7 @@ fn check_ring(lines: &[Value]) {
         (Some("position"), Some("example/Number"))
     );
     assert!(ring["hash"].as_str().unwrap().ends_with("0f0f0f0f"));
+    assert_eq!(ring["forked"].as_i64(), Some(0), "a forked process does not end the ring");
     assert_eq!(ring["ended"].as_i64(), Some(-3), "readers learn of the end");
     assert_eq!((number(ring, "foreign"), number(ring, "last")), (2, 2), "nothing was written");
 }

@@ -76,6 +76,8 @@ pub struct RingWriter {
     offsets: RingOffsets,
     /// Locked as long as this lives.
     own: OwnRing,
+    /// A process that it forks has a copy of this, which must not end the ring.
+    creator: u32,
 }
 
 impl RingWriter {
@@ -97,7 +99,8 @@ impl RingWriter {
 
         let (own, generation) = OwnRing::create(channel)?;
         let ring = memory(&own, offsets).inspect_err(|_| own.remove())?;
-        let writer = Self { channel: channel.clone(), ring, offsets, own };
+        let writer =
+            Self { channel: channel.clone(), ring, offsets, own, creator: std::process::id() };
         writer.fill(settings, generation);
         Ok(writer)
     }
@@ -184,6 +187,10 @@ impl RingWriter {
 
 impl Drop for RingWriter {
     fn drop(&mut self) {
+        if self.creator != std::process::id() {
+            return;
+        }
+
         self.ring.store(word::STATE, state::ENDED, Ordering::Release);
         self.own.remove();
     }

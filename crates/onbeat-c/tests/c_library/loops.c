@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <onbeat.h>
 
+#include <sys/wait.h>
 #include <time.h>
 
 struct count {
@@ -127,6 +128,13 @@ static void ring(const char *channel) {
     printf("{\"name\": \"ring\", \"number\": %llu, \"too_long\": %llu, \"next\": %d, \"at_ns\": %llu, \"bytes\": \"%.8s\", \"type\": \"%s\", "
            "\"hash\": \"%s\"",
            number, too_long, next, (unsigned long long)record.at_ns, (const char *)bytes, reader.type, reader.hash);
+    const pid_t child = fork();
+    if (child == 0) {
+        onbeat_ring_end(writer);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    printf(", \"forked\": %d", onbeat_ring_check(&reader));
     onbeat_ring_end(writer);
     onbeat_ring_end(NULL);
     printf(", \"ended\": %d, \"foreign\": %d, \"last\": %d}\n", onbeat_ring_check(&reader), next_of_foreign(UINT64_C(1) << 63),
