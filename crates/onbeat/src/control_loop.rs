@@ -203,17 +203,18 @@ impl Loop {
         self
     }
 
-    /// Ends the loop after this many releases.
+    /// Ends the loop after this many releases [default, and with 0: no end].
     pub const fn releases(mut self, releases: u64) -> Self {
         self.releases = releases;
         self
     }
 
-    /// Ends the loop after this time.
+    /// Ends the loop after this time, and after one release at the earliest.
     pub fn duration(mut self, duration: Duration) -> Self {
         let duration_ns = nanoseconds(duration);
         self.setting.interval_ns = interval_ns_for(duration_ns);
-        self.releases = duration_ns / self.setting.period_ns.max(1);
+        // None would be a loop without an end.
+        self.releases = (duration_ns / self.setting.period_ns.max(1)).max(1);
         self
     }
 

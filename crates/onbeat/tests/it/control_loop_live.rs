@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use onbeat::record::{EndReason, RunFile, Series};
 use onbeat::{Flow, Loop, LoopError, Period};
@@ -26,6 +27,9 @@ fn a_closure_runs_once_for_each_release_that_is_not_skipped() {
     assert_eq!(account.cycles, cycles);
     assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
     assert!(account.slots >= 50 && account.reason == EndReason::Task && report.is_complete());
+
+    let short = Loop::new(Period::from_hz(1000)).duration(Duration::from_micros(1)).run(|_| ());
+    assert_eq!(short.unwrap().account.slots, 1, "a time below the period ends too");
 }
 
 #[test]
