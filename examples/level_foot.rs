@@ -70,18 +70,25 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let leg = [joint("waist pitch")?, joint("left hip pitch")?, joint("left knee")?];
     let ankle = joint("left ankle pitch")?;
 
-    let mut time_s = 0.0;
+    let (mut time_s, mut has_stopped) = (0.0, false);
     let report =
         Loop::new(Period::from_hz(100)).duration(Duration::from_secs(seconds)).run(|now| {
             time_s += now.dt_ns() as f64 * 1e-9;
             let Some(cycle) = cycles.newest() else { return Flow::Continue };
+            // 3: safe stop.
+            has_stopped = matches!(cycle.field("robot_rung"), Some(Value::Uint(3)));
             let sum_rad: f64 = leg.iter().map(|joint| position(&cycle, *joint)).sum();
             commander.want(ankle, TILT_RAD * (TAU * TILT_HZ * time_s).sin() - sum_rad);
             // The robot follows a command for 0.1 s: without the next one it holds, and then stops safely.
-            if commander.give().is_ok() { Flow::Continue } else { Flow::Stop }
+            has_stopped |= commander.give().is_err();
+            if has_stopped { Flow::Stop } else { Flow::Continue }
         })?;
 
     println!("{report}");
     println!("{} cycles of the robot read, {} lost", cycles.ring.received(), cycles.ring.lost());
+    cycles.ring.check_alive()?;
+    if has_stopped {
+        return Err(format!("{robot} has stopped safely").into());
+    }
     Ok(()) // The commander leaves in order: the robot keeps its last targets.
 }
