@@ -54,6 +54,13 @@ def _mac(key: bytes, content: bytes) -> bytes:
     return hmac.new(key, content, hashlib.sha256).digest()
 
 
+def _has_bytes(of: socket.socket, timeout: float) -> bool:
+    """Waits until something can be read. `select.select` takes no descriptor from 1024 on."""
+    poll = select.poll()
+    poll.register(of, select.POLLIN)
+    return bool(poll.poll(max(timeout, 0) * 1e3))
+
+
 def _key_of(key: str | os.PathLike | None) -> bytes | None:
     if key is None:
         return None
@@ -101,8 +108,7 @@ class _Link:
 
     def _fill(self, timeout: float) -> bool:
         """Reads what has arrived; False after the timeout."""
-        ready, _, _ = select.select([self._socket], [], [], max(timeout, 0))
-        if not ready:
+        if not _has_bytes(self._socket, timeout):
             if timeout >= self._timeout:
                 raise CommandError(f"{self.robot} does not answer within {self._timeout:g} s")
             return False
@@ -410,7 +416,7 @@ class RemoteReader:
 
     def _fill(self, timeout: float) -> None:
         while not self._ended and len(self._waiting) < _MOST_WAITING:
-            if not select.select([self._socket], [], [], max(timeout, 0))[0]:
+            if not _has_bytes(self._socket, timeout):
                 return
             timeout = 0
             try:
