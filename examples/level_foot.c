@@ -75,6 +75,7 @@ int main(int count, char **words) {
     const unsigned long long seconds = count > 2 ? strtoull(words[2], NULL, 10) : 0;
     if (seconds == 0 || !open_leg(&leg, words[1])) {
         fprintf(stderr, "usage: level_foot NAME SECONDS [RUN-FILE]\nNAME is a running robot without a commander, with the joints of a leg\n");
+        if (leg.cycles.why[0]) fprintf(stderr, "level_foot: %s\n", leg.cycles.why);
         return 2;
     }
     const struct onbeat_loop_options options = {
