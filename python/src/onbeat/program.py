@@ -28,7 +28,9 @@ def program() -> str:
 
 def reason(said: bytes, otherwise: str) -> str:
     """Returns the sentence with which the program ended, from its standard error; what follows it is how to ask for help."""
-    lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()] or [otherwise]
+    # Colours: CLICOLOR_FORCE of a CI asks for them.
+    text = re.sub("\x1b\\[[0-9;]*m", "", said.decode(errors="replace"))
+    lines = [line for line in text.splitlines() if line.strip()] or [otherwise]
     sentences = [line for line in lines if re.match("(onbeat|error): ", line)] or lines
     return re.sub("^(onbeat|error): ", "", sentences[-1].strip())
 

@@ -74,6 +74,8 @@ public final class Publisher implements Closeable {
         boolean isSentence = false;
         try (BufferedReader errors = new BufferedReader(new InputStreamReader(ended.getErrorStream(), StandardCharsets.UTF_8))) {
             for (String line = errors.readLine(); line != null; line = errors.readLine()) {
+                // Colours: CLICOLOR_FORCE of a CI asks for them.
+                line = line.replaceAll("\u001b\\[[0-9;]*m", "");
                 boolean begins = line.startsWith("onbeat: ") || line.startsWith("error: ");
                 if (begins || !isSentence && !line.isEmpty()) last = line;
                 isSentence |= begins;
