@@ -1004,23 +1004,27 @@ static inline int onbeat_device_find(const struct onbeat_control *bus, const cha
     return -1;
 }
 
+/* Returns the time after which a bus is silent: ten of its cycles, plus the delay of the bus process on a busy machine. `*cycle` is the newest
+ * one, whose release is 0 before the first; it is not taken from the caller. */
+static inline uint64_t onbeat_patience(const struct onbeat_control *bus, struct onbeat_cycle *cycle) {
+    struct onbeat_control own = *bus;
+    if (onbeat_control_read(&own, cycle, NULL, NULL) != ONBEAT_OK) memset(cycle, 0, sizeof *cycle);
+    return 10u * cycle->dt_ns + 100000000u;
+}
+
 /* Returns the time without a reply from the devices in ns; 0 while replies arrive, and before the first cycle. It also covers a stopped
  * bus process. */
 static inline uint64_t onbeat_no_answer_for(const struct onbeat_control *bus) {
-    const uint64_t quiet = 110000000; /* ten cycles of 1 ms, plus the delay of the bus process on a busy machine */
-    uint64_t answered = onbeat_look(&bus->header->answered_at), now = onbeat_now();
-    return answered != 0 && now > answered && now - answered > quiet ? now - answered : 0;
+    struct onbeat_cycle cycle;
+    uint64_t answered = onbeat_look(&bus->header->answered_at), quiet = onbeat_patience(bus, &cycle), now = onbeat_now();
+    return answered != 0 && now > answered + quiet ? now - answered : 0;
 }
 
 /* Returns the time without a cycle in ns; 0 while cycles come, and before the first one: the bus process is stopped, or gone. */
-static inline uint64_t onbeat_no_cycle_for(struct onbeat_control *bus) {
+static inline uint64_t onbeat_no_cycle_for(const struct onbeat_control *bus) {
     struct onbeat_cycle cycle;
-    uint64_t seen = bus->seen;
-    int result = onbeat_control_read(bus, &cycle, NULL, NULL);
-    bus->seen = seen; /* the cycle is not taken from the caller */
-    if (result != ONBEAT_OK) return 0;
-    uint64_t now = onbeat_now(), quiet = 10u * cycle.dt_ns + 100000000u;
-    return now > cycle.release_ns + quiet ? now - cycle.release_ns : 0;
+    uint64_t quiet = onbeat_patience(bus, &cycle), now = onbeat_now();
+    return cycle.release_ns != 0 && now > cycle.release_ns + quiet ? now - cycle.release_ns : 0;
 }
 
 /* Returns the process id of the owner of the outputs, and of the commander of the joints; 0 for none. */

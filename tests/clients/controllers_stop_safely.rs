@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Least time from the last change of a target to the safe stop, of the 4 s after which the robot
 /// takes its commander for lost.
 const HELD_NS: u64 = 2_000_000_000;
-/// Without a reply for longer, the devices count as not answering (`onbeat_no_answer_for`).
+/// Without a reply for no longer, the devices count as answering (`onbeat_no_answer_for`).
 const NO_ANSWER_NS: u64 = 110_000_000;
 /// Phase of a robot that runs, and the reason of a safe stop: the commander is lost.
 const RUNNING: u64 = 2;

@@ -311,6 +311,16 @@ fn the_header_finds_values_by_name_and_asks_for_registers_and_a_rescan() {
     }
 }
 
+#[test]
+fn the_header_waits_ten_cycles_before_it_calls_a_bus_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    for program in compiled("silence", dir.path()) {
+        let done = Command::new(&program).output().unwrap();
+        assert!(done.status.success(), "the newest cycle is taken from the caller");
+        assert_eq!(String::from_utf8_lossy(&done.stdout), "11 00 11 00\n");
+    }
+}
+
 /// The bus of a robot: runs cycles, answers SDO requests, and makes a safe stop after a goal.
 fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
     let mut goals = bus.goals().unwrap();
