@@ -1,6 +1,7 @@
 """Publishes and subscribes in one call each, over LCM in CDR and in its own encoding, and over ZeroMQ: NAME FOLDER."""
 
 import json
+import subprocess
 import sys
 import time
 
@@ -27,6 +28,18 @@ for way, (url, remote, of, more) in ways.items():
         batch = plans.drain(timeout=0.2)
     said[way] = [batch["name"][0].decode(), batch["speeds"][0].tolist(), int(batch["legs"][0])] if len(batch) else number
 
+# Without a type they are bytes.
+words = [onbeat.program.program(), "message", "receive", "plan", f"{name}/plain", "--from", ways["cdr_by_zeromq"][0], "--until-input-ends"]
+receiver = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+plain, batch, end = None, [], time.monotonic() + 30
+while not len(batch) and time.monotonic() < end:
+    onbeat.publish(f"{name}/cdr_by_zeromq", {"name": "bytes"}, **MSG, to=ways["cdr_by_zeromq"][0], remote="plan")
+    try:
+        plain = plain or onbeat.ring.open(f"{name}/plain", "oldest")
+        batch = plain.drain(timeout=0.2)
+    except onbeat.ring.RingError:
+        time.sleep(0.05)
+said["plain"] = bytes(batch["payload"][0][:4]).hex() if len(batch) else ""
 for wrong in ({"speed": 1}, {"legs": 300}, {"name": 3}):
     try:
         onbeat.publish(f"{name}/cdr_by_lcm", wrong, **MSG, to=ways["cdr_by_lcm"][0], remote="PLAN")

@@ -139,6 +139,7 @@ fn in_python(script: Command) {
     for way in ["cdr_by_lcm", "lcm_by_lcm", "cdr_by_zeromq"] {
         assert_eq!(said[way], json!([way, [0.5, 1.5], 2]), "{said}");
     }
+    assert_eq!(said["plain"], "00010000", "{said}");
     for (wrong, sentence) in [
         ("speed", "has no field speed; it has name, speeds, legs"),
         ("legs", "the value of legs is not a uint8"),

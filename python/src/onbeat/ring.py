@@ -173,8 +173,19 @@ def _description(text: str, path: Path) -> dict:
         raise RingError(f"{path} is not a ring of onbeat: its description is not valid JSON") from None
 
 
+class _Plain:
+    """The layout of records without a type."""
+
+    def __init__(self, length: int):
+        self.bytes = length
+        self.dtype = np.dtype([("payload", "u1", (length,))])
+
+    def fits(self, messages: np.ndarray) -> np.ndarray:
+        return np.ones(len(messages), bool)
+
+
 class Reader:
-    """The reading end of a channel."""
+    """The reading end of a channel. Records of a channel without a type have the field `payload`, their bytes."""
 
     def __init__(self, channel: str, start: str = "newest"):
         if not re.fullmatch(r"[\w.-]{1,64}/[\w.-]{1,64}", channel, flags=re.ASCII):
@@ -185,7 +196,7 @@ class Reader:
         self._map(*self._find())
         self._received = 0
         self._lost = 0
-        self._layout: Layout | None = None
+        self._layout: Layout | _Plain | None = None
         newest = self._newest()
         self._next = newest + 1 if start == "newest" else max(newest - (self._slots - 2), 1)
 
@@ -398,7 +409,7 @@ class Reader:
         if length > payload.shape[1]:
             raise RingError(f"a record of {self.channel} states {length} bytes, and a slot has {payload.shape[1]}")
         if self._layout is None or length != self._layout.bytes or not self._layout.fits(payload[:1]).all():
-            self._layout = Layout(self._types, self.type, payload[0, :length].tobytes())
+            self._layout = Layout(self._types, self.type, payload[0, :length].tobytes()) if self.type else _Plain(length)
         same = (copied[:, 2] == length) & self._layout.fits(payload)
         if not same.all():
             # Records of other lengths begin the next batch.
@@ -407,5 +418,5 @@ class Reader:
             self._received -= len(numbers) - kept
             numbers, copied, payload = numbers[:kept], copied[:kept], payload[:kept]
         rows = np.ascontiguousarray(payload[:, :length])
-        records = rows.view(self._layout.dtype).reshape(len(rows))
+        records = rows.view(self._layout.dtype).reshape(len(rows)) if length else np.empty(len(rows), self._layout.dtype)
         return Batch(numbers, copied[:, 1].copy(), records, lost, self.description)
