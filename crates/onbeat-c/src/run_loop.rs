@@ -15,8 +15,8 @@ use super::last_error::{keep, without_panic};
 
 /// Version of the structures below: `ONBEAT_LOOP_VERSION`.
 const VERSION: u32 = 1;
-/// The function of a cycle returns this to go on: `ONBEAT_LOOP_CONTINUE`. Anything else, as the -1 of
-/// a failed call that it passes on, ends the loop.
+/// The function of a cycle returns this to continue: `ONBEAT_LOOP_CONTINUE`. Anything else, such as
+/// the -1 of a failed call, ends the loop.
 const CONTINUE: c_int = 0;
 
 /// Results: `enum onbeat_loop_result`.
@@ -204,7 +204,8 @@ fn prepared(options: &LoopSettings) -> Result<Loop, String> {
     Ok(own.run_file(Path::new(OsStr::from_bytes(path.to_bytes()))))
 }
 
-/// Fills the report of a loop that ran, which the header has cleared; keeps the sentence and returns the result.
+/// Fills the report of a loop that ran, which the header has cleared; keeps the sentence and
+/// returns the result.
 fn concluded(ran: Result<LoopReport, LoopError>, report: Option<&mut LoopAccount>) -> c_int {
     match ran {
         Ok(ran) => {
