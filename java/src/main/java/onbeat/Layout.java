@@ -89,6 +89,14 @@ final class Layout {
         if (at + HEADER_BYTES > length) throw wrong("is not complete");
     }
 
+    /** Of a record of a channel without a type: the field {@code payload}, its bytes. */
+    Layout(Definition definition, int length) {
+        this.definition = definition;
+        this.message = null;
+        this.length = length;
+        parts.put("payload", new Part("uint8", 0, 1, length));
+    }
+
     /** Returns whether the texts and sequences of a message have the lengths of this layout. */
     boolean fits(ByteBuffer other, int otherLength) {
         return fits(other, 0, otherLength);

@@ -16,7 +16,8 @@ import java.util.TreeSet;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The reading end of a channel, for one thread. The writer is never delayed, and learns nothing of its readers.
+ * The reading end of a channel, for one thread. The writer is never delayed, and learns nothing of its readers. Records of a channel
+ * without a type have the field {@code payload}, their bytes.
  *
  * <p>{@code docs/ring.md} specifies the memory. Numbers that others change are loaded between {@link #fence()}s.
  */
@@ -282,7 +283,7 @@ public final class Ring implements Closeable {
         if (layout == null || !layout.fits(slotBuffer, slotLength)) {
             // The layout keeps its message, and the slot is read again.
             ByteBuffer own = ByteBuffer.wrap(Arrays.copyOf(slot, slotLength)).order(ByteOrder.LITTLE_ENDIAN);
-            layout = new Layout(definition, own, slotLength);
+            layout = definition.name.isEmpty() ? new Layout(definition, slotLength) : new Layout(definition, own, slotLength);
         }
         return layout;
     }
