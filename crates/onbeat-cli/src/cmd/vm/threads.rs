@@ -5,7 +5,7 @@ use onbeat_lab::vm::{
     OwnGuest, PlaceError, QemuSocket, RealTimeMachine, ThreadPlan, housekeeping, place_threads,
     qemu_threads,
 };
-use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose};
+use onbeat_tune::{CpuList, HostFiles, Journal, LiveHost, Purpose};
 
 use super::study_options::{VmPinOptions, VmXmlOptions};
 use crate::cmd::looping::check_cpu;
