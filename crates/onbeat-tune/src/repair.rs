@@ -202,12 +202,12 @@ fn settle(
         return Ok(repaired(None, Ending::Empty));
     };
 
-    // The changes are on a machine that this one cannot reach; the other machine undoes them.
-    if head.is_of_other_machine() {
-        return Ok(None);
-    }
-
     if head.boot_id != boot_id {
+        // The changes are on a machine that this one cannot reach; the other machine undoes them. In
+        // one boot the machine is one, whatever id a container on it has.
+        if head.is_of_other_machine() {
+            return Ok(None);
+        }
         journal::remove(path)?;
         return Ok(repaired(Some(head), Ending::EarlierBoot));
     }

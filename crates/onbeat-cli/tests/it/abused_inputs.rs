@@ -310,6 +310,10 @@ fn what_a_killed_onbeat_left_is_undone_on_a_full_disk() {
     );
     let journal = journals.join("20261122T000000Z-1-01.journal");
     fs::write(&journal, text).unwrap();
+    // Whatever the umask: a journal that others can write is refused.
+    for (path, mode) in [(&journals, 0o700), (&journal, 0o600)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
 
     // A limit on the size of files stands for the disk.
     let mut command = Command::new("sh");

@@ -72,7 +72,11 @@ pub fn status(host: &dyn HostFiles, directory: &Path) -> Result<Vec<AppliedJourn
     let boot_id = journal::boot_id(host)?;
     let mut applied = Vec::new();
     for path in journal::list(directory)?.open {
-        let found = JournalFile::read(&path)?;
+        let found = match JournalFile::read(&path) {
+            // Its onbeat has ended meanwhile.
+            Err(_) if !path.exists() => continue,
+            found => found?,
+        };
         found.check_head()?;
         let Some(head) = found.head.clone().filter(|head| head.boot_id == boot_id) else {
             continue;

@@ -347,6 +347,11 @@ fn a_journal_of_another_machine_is_left_to_it() {
     assert!(repair(directory.path(), &host).unwrap().is_empty());
     assert!(undo(directory.path(), &host, UndoMode::Force).unwrap().is_empty());
     assert_eq!((host.settings(), journals(directory.path())), (changed, 1));
+
+    // In this boot it is of this machine: that of a container with an id of its own.
+    fs::write(&path, text.replacen(&own, "00", 1)).unwrap();
+    assert!(repair(directory.path(), &host).unwrap()[0].is_settled());
+    assert_eq!(journals(directory.path()), 0);
 }
 
 #[test]

@@ -210,6 +210,9 @@ struct PrintedUndo<'u> {
     /// Whether nothing is left on record.
     settled: bool,
     changes: Vec<PrintedUndone<'u>>,
+    /// Lines of the record that cannot be read, if any: changes in them are not among `changes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damaged_lines: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -232,7 +235,11 @@ impl<'u> PrintedUndo<'u> {
                 if let Ending::Undone(undone) = &one.ending { undone } else { &[] };
             undone.iter().map(move |undone| PrintedUndone::new(command, undone))
         });
-        Self { schema: UNDO_SCHEMA, dry_run: false, settled, changes: changes.collect() }
+        let changes = changes.collect();
+        let damaged = repaired.iter().filter(|one| matches!(one.ending, Ending::Undone(_)));
+        let damaged_lines = damaged.map(|one| one.damaged_lines).sum::<usize>();
+        let damaged_lines = Some(damaged_lines).filter(|&all| all > 0);
+        Self { schema: UNDO_SCHEMA, dry_run: false, settled, changes, damaged_lines }
     }
 
     fn planned(journals: &'u [AppliedJournal]) -> Self {
@@ -242,7 +249,10 @@ impl<'u> PrintedUndo<'u> {
             journal.changes.iter().rev().map(move |change| PrintedUndone::planned(command, change))
         });
         let settled = journals.is_empty();
-        Self { schema: UNDO_SCHEMA, dry_run: true, settled, changes: changes.collect() }
+        let changes = changes.collect();
+        let damaged_lines = journals.iter().map(|journal| journal.damaged_lines).sum::<usize>();
+        let damaged_lines = Some(damaged_lines).filter(|&all| all > 0);
+        Self { schema: UNDO_SCHEMA, dry_run: true, settled, changes, damaged_lines }
     }
 }
 

@@ -228,6 +228,8 @@ fn kept<C: VmClock>(
     guest: &Guest<C>,
     stop: &AtomicBool,
 ) -> Result<(GuestResult<C>, PathBuf), Failure> {
+    // What is refused there is refused before the guest has run, not behind it.
+    create_workplace(&options.out)?;
     let mut result = guest.run(&stock.work, &job.job, stop)?;
     let imported = job.foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
     let directory = new_directory(&options.out, &format!("{}-{}", result.release, C::NAME))?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use onbeat::campaign::create_workplace;
 use onbeat::cause::event::KernelEvent;
 use onbeat::cause::kvm::{self, VmExitSpan};
 use onbeat_lab::joined::{GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin};
@@ -82,6 +83,8 @@ fn traced<C: VmClock>(
         pin: options.cpu.map(pin),
     };
 
+    // What is refused there is refused before the guest has run, not behind it.
+    create_workplace(&options.out)?;
     let joined = trace.run(stop, |step| {
         if let (TraceStep::Measuring(thread), false) = (step, options.json) {
             advise(Tone::Faint, &format!("the guest measures, on thread {} here", thread.tid));
