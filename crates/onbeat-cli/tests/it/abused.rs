@@ -169,7 +169,7 @@ fn a_gate_that_cannot_run_leaves_no_old_result() {
         &["gate", "run", "--limit", "10"],
         &["gate", "run", "--limmit", "1s"],
     ] {
-        done(dir.path(), &["gate", "run", "--limit", "1s", "--at", "99", "--junit", "gate.xml"]);
+        done(dir.path(), &["gate", "run", "--limit", "1s", "--at", "50", "--junit", "gate.xml"]);
         assert!(fs::read_to_string(&junit).unwrap().contains("failures=\"0\" errors=\"0\""));
         let output = ended(dir.path(), &[words, &["--junit", "gate.xml"]].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}");
@@ -199,7 +199,7 @@ fn a_result_into_a_pipe_is_one_document() {
     for to in ["-", "/dev/stdout"] {
         for (run, errors) in [("run", 0), ("missing", 1)] {
             let output =
-                ended(dir.path(), &["gate", run, "--limit", "1s", "--at", "99", "--junit", to]);
+                ended(dir.path(), &["gate", run, "--limit", "1s", "--at", "50", "--junit", to]);
             let text = String::from_utf8(output.stdout).unwrap();
             assert_eq!(text.matches("<?xml").count(), 1, "{to} {run}: {text}");
             assert!(text.contains(&format!("errors=\"{errors}\"")), "{to} {run}: {text}");
