@@ -143,7 +143,7 @@ impl<'n> Simulation<'n> {
             Send::Each => answers,
         };
         let of_source = |source: &Source| {
-            self.end_ps / source.every_ps * (links(source.from) + links(source.to))
+            self.end_ps / source.every_ps * self.topology.links_between(source.from, source.to)
         };
         let background: u64 = self.sources.iter().map(of_source).sum();
         let count = (answers + commands) * self.network.traffic.cycles + background;

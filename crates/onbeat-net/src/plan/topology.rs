@@ -151,6 +151,19 @@ impl NetworkTopology {
         successors(self.nodes[node].up, |link| self.nodes[link.to].up).count() as u64
     }
 
+    /// Returns the number of links between two nodes.
+    pub(super) fn links_between(&self, one: NodeId, other: NodeId) -> u64 {
+        let from_controller = |node: NodeId| {
+            let up = |at: &NodeId| self.nodes[*at].up.map(|link| link.to);
+            let mut path: Vec<NodeId> = successors(Some(node), up).collect();
+            path.reverse();
+            path
+        };
+        let (one, other) = (from_controller(one), from_controller(other));
+        let shared = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+        (one.len() + other.len() - 2 * shared) as u64
+    }
+
     /// Returns the picoseconds that a frame takes between a node and the controller where nothing
     /// waits: whole on each link, but only its header where a cut-through switch is between two links
     /// of one rate.

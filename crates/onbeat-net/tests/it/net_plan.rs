@@ -281,6 +281,15 @@ fn a_plan_whose_frames_would_take_hours_is_refused() {
                 [[chains]]\nname = \"c\"\ncount = 1000\nlink = \"1G\"\n";
     let why = simulate(&Network::parse(plan).unwrap()).unwrap_err().to_string();
     assert!(why.contains("frames on links (fewer cycles take less): 5015010000, at"), "{why}");
+
+    // Far from the controller, and two links from each other.
+    let near = "[[switches]]\nname = \"s\"\ncount = 1000\nlink = \"1G\"\n\
+                [[switches]]\nname = \"e\"\nto = \"s\"\nlink = \"1G\"\n\
+                [[devices]]\nname = \"d\"\nto = \"e\"\nlink = \"1G\"\n\
+                [[hosts]]\nname = \"a\"\nto = \"e\"\nlink = \"1G\"\n\
+                [[hosts]]\nname = \"b\"\nto = \"e\"\nlink = \"1G\"\n\
+                [[background]]\nfrom = \"a\"\nto = \"b\"\nframe = 64\nevery_us = 0.4\n";
+    assert!(simulate(&Network::parse(near).unwrap()).is_ok());
 }
 
 /// A run has its own period, payload and version of IP.
