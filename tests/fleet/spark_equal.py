@@ -20,7 +20,7 @@ def queries(chosen: Selection) -> dict[str, str]:
     facts = chosen.fleet.rows("SELECT name, value, COUNT(DISTINCT host) FROM facts GROUP BY 1, 2 HAVING COUNT(DISTINCT host) > 1 ORDER BY 3 DESC, 1, 2")
     changed = [row[:2] for row in facts if row[0] in ("image", "kernel")] or [row[:2] for row in facts]
     first, second = (f"{name}={value}" for name, value in (changed * 2)[:2])
-    places = {"limit_ns": "100000", "counted": quoted(chosen.series), "percentile": "p999_ns"}
+    places = {"limit_ns": "100000", "most_ns": "-1", "counted": quoted(chosen.series), "percentile": "p999_ns"}
     places |= {"values": chosen.values("kernel")[1], "first": chosen.condition(first), "second": chosen.condition(second)}
     names = ["cell_types", "worst", "gate", "gate_exact", "compare", "compare_facts", "explain", "drift", "drift_facts", "causes", "causes_of",
              "percentiles", "percentiles_together", "left_out", "report"]

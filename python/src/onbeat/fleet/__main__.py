@@ -94,6 +94,8 @@ def answer(options: argparse.Namespace) -> Answer:
 
             if options.sql:
                 return Answer("", page(fleet, options.limit_ns, about)[2])
+            if options.json and options.output == "-":
+                raise FleetError("--json and -o - both write to standard output; name a file for the page")
             return write(fleet, options.output, options.limit_ns, about)
         case question:
             return getattr(fleet, question)(**about)

@@ -1,8 +1,10 @@
 """`onbeat fleet report`: all machines on one HTML page. No script, nothing from elsewhere; the picture of each machine is a line of its p99.9."""
 
 import html
+import io
 import math
 import os
+import sys
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -144,6 +146,9 @@ def write(fleet: Fleet, output: str, limit_ns: int | None, about: dict) -> Answe
     """Writes the page, whole or not at all; `-` is standard output."""
     text, machines, queries = page(fleet, limit_ns, about)
     if output == "-":
+        # A page says that it is UTF-8, whatever the terminal has.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
         print(text, end="")
         return Answer("", queries)
     to = Path(output)

@@ -185,7 +185,7 @@ class Fleet:
             rows, query = self._held_by_cells(chosen, limit_ns, PERCENTILES[at])
             figure, title = "worst_ns", f"worst p{at:g}"
         else:
-            rows, query = self._held_by_buckets(chosen, limit_ns, at)
+            rows, query = self._held_by_buckets(chosen, limit_ns, at, exact)
             figure, title = "max_ns", "largest bucket"
         answer = Answer(f"machines of which at least {at:g} % of the releases of each run are within {_typed_ns(limit_ns)}", [query])
         answer.columns = {"host": "machine", "runs": "runs", "held": "runs within", "worst": title}
@@ -215,9 +215,10 @@ class Fleet:
         query = chosen.query("gate", limit_ns=str(limit_ns), percentile=percentile)
         return self.data.dictionaries(query), query
 
-    def _held_by_buckets(self, chosen: Selection, limit_ns: int, at: float) -> tuple[list[dict], str]:
+    def _held_by_buckets(self, chosen: Selection, limit_ns: int, at: float, exact: bool) -> tuple[list[dict], str]:
         counted = (chosen.series, "skipped_latency") if chosen.series in LATE_WHEN_SKIPPED else (chosen.series,)
-        query = chosen.query("gate_exact", limit_ns=str(limit_ns), counted=", ".join(map(quoted, counted)))
+        most_ns = -1 if exact or at < 100.0 else limit_ns
+        query = chosen.query("gate_exact", limit_ns=str(limit_ns), most_ns=str(most_ns), counted=", ".join(map(quoted, counted)))
         hosts: dict[str, dict] = {}
         # As it was typed: 100.0 - 99.9 is less than 0.1.
         allowed = 100 - Fraction(str(at))
