@@ -81,7 +81,8 @@ function cellOf(file: RunFile): CellSummary {
     why_not: null,
     complete: file.end !== null || (other !== null && !file.imported?.is_closed_by_a_line),
     blocks: file.blocks.length,
-    slots: other === null ? (file.end?.slots ?? cycles + skipped) : samples,
+    slots:
+      other === null ? (file.end?.slots ?? cycles + skipped) : samples + sum((note) => note.lost),
     cycles: other === null ? cycles : samples,
     skipped: counted(skipped),
     overruns: counted(sum((note) => note.overruns)),

@@ -200,13 +200,16 @@ pub fn baseline_checks(
     cells.iter().map(of).collect()
 }
 
-/// That a percentile may be any figure: more samples were lost than lie beyond it.
+/// That a percentile may be another one: with what was lost beyond it, its rank moves by more than
+/// chance moves it (the root of the number beyond it).
 fn lost_beyond(cell: &CellSummary, series: Series, share: Share) -> Option<String> {
     let all = cell.series.get(&series)?.count + cell.lost;
     let (lost, label) = (cell.lost, share.label());
     let count = super::units::count;
-    (lost > all - share.rank_in(all)).then(|| {
-        format!("{} of {} samples were lost, more than lie beyond {label}", count(lost), count(all))
+    let beyond = all - share.rank_in(all);
+    (lost.saturating_mul(lost) > beyond).then(|| {
+        let how = if lost > beyond { "more than lie" } else { "which may lie" };
+        format!("{} of {} samples were lost, {how} beyond {label}", count(lost), count(all))
     })
 }
 

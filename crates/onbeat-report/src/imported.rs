@@ -9,7 +9,7 @@ use super::focus::Focus;
 use super::once::once;
 use super::summary::Summary;
 use super::units::{Letters, capital, counted, time_ns};
-use super::verdict::{Judging, Limit, Outcome, limit_in_words, missed_in_words};
+use super::verdict::{Judging, Limit, Outcome, limit_in_words, missed_in_words, on_all_releases};
 use onbeat_record::RunFile;
 
 pub use super::import_notes::notes;
@@ -27,7 +27,11 @@ pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
     IMPORT_SCHEMA.clone_into(&mut summary.schema);
     summary.order = onbeat_record::RunOrder::Imported;
     // One stream that fails is enough: of sixty CPUs at the allowed rate three would.
-    let judging = limit.map(|limit| Judging { verdicts: runs.len(), ..limit.into() });
+    let judging = limit.map(|limit| {
+        let on = on_all_releases(first, limit).on;
+        let has = |run: &&RunFile| run.entries.iter().any(|entry| entry.series == on);
+        Judging { verdicts: runs.iter().filter(has).count(), ..limit.into() }
+    });
     summary.cells =
         runs.iter().map(|run| cell_figures::of_file(cell_of(run), run, judging)).collect();
     summary.tunings = once(summary.cells.iter().map(|cell| cell.tuning.clone()));

@@ -42,7 +42,8 @@ pub(super) fn is_stop(line: &str) -> bool {
 pub(super) fn missed(line: &str) -> Option<(u64, String)> {
     let stated = line.trim().strip_suffix(", results might not be accurate")?;
     let events = stated.strip_suffix(" events missed")?.split(' ').next()?;
-    Some((events.parse().unwrap_or(0), format!("rtla: {stated}; they are in no figure")))
+    // `unknown number of events missed`: at least one.
+    Some((events.parse().unwrap_or(1), format!("rtla: {stated}; they are in no figure")))
 }
 
 /// One stream per CPU.

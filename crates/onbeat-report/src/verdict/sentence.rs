@@ -26,7 +26,7 @@ impl Judged<'_> {
             return format!("no samples of {}", limit.on.words());
         }
         if let Some(are_all_over) = self.evidence.uncounted {
-            return self.of_uncounted(are_all_over);
+            return self.of_uncounted(are_all_over) + &self.lost();
         }
 
         let found = self.found();
@@ -152,14 +152,7 @@ impl Judged<'_> {
 
     /// Samples on an unknown side of the limit.
     fn open(&self) -> String {
-        let mut words = String::new();
-        if self.evidence.lost > 0 {
-            let lost = match self.evidence.lost {
-                1 => "1 lost sample counts".to_owned(),
-                lost => format!("{} lost samples count", count(lost)),
-            };
-            words += &format!("; {lost} against either outcome");
-        }
+        let mut words = self.lost();
         if self.evidence.unsure > 0 {
             let unsure = count(self.evidence.unsure);
             words += &format!(
@@ -167,6 +160,14 @@ impl Judged<'_> {
             );
         }
         words
+    }
+
+    fn lost(&self) -> String {
+        match self.evidence.lost {
+            0 => String::new(),
+            1 => "; 1 lost sample counts against either outcome".to_owned(),
+            lost => format!("; {} lost samples count against either outcome", count(lost)),
+        }
     }
 
     /// What the verdict rests on, as a sentence of its own.

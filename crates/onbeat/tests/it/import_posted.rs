@@ -158,6 +158,12 @@ fn verbose_cyclictest_may_count_smis_and_print_the_largest_of_several_cycles() {
     let of = streams(text);
     assert!(says(&of[0], "4 cycles between the first and the last one are not in the text: "));
     assert!(says(&of[0], "prints the largest of several"), "{:?}", of[0].remarks);
+
+    // -o 2: of each two cycles the larger one.
+    let text: String = (0..100).map(|n| format!("       0:{:8}:      17\n", 2 * n)).collect();
+    let of = streams(text);
+    assert!(says(&of[0], "prints the largest of several"), "{:?}", of[0].remarks);
+    assert_eq!(of[0].lost, 0);
 }
 
 #[test]
@@ -406,6 +412,8 @@ fn what_rtla_says_of_a_whole_run_is_said_and_is_not_a_row() {
         let of = streams(text.to_owned() + missed);
         assert!(says(&of[0], "rtla: 123 (0.45%) events missed;"), "{:?}", of[0].remarks);
         assert_eq!(of[0].lost, 123);
+        let unknown = "unknown number of events missed, results might not be accurate\n";
+        assert_eq!(streams(text.to_owned() + unknown)[0].lost, 1, "at least");
         assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
         assert_eq!(of[0].parts, streams(text)[0].parts);
 

@@ -518,6 +518,11 @@ fn streams_share_the_level_of_a_fail() {
     let both = verdict(&runs);
     assert_eq!(both.outcome, Outcome::Inconclusive, "{}", both.sentence);
     assert!(both.basis.contains("the 5 % for a wrong FAIL are shared by 2"), "{}", both.basis);
+
+    let ping = "64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=0.115 ms\n";
+    let ping = run_of(&streams_of(ping.as_bytes(), &SourceOptions::default()).unwrap()[0]);
+    let beside = [runs[0].clone(), ping];
+    assert_eq!(verdict(&beside).outcome, Outcome::Fail, "the other has no such series");
 }
 
 proptest! {
