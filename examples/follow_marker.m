@@ -16,7 +16,12 @@ ages = [];
 
 began = tic ();
 while toc (began) < seconds
-  m = onbeat.latest (marker);
+  try
+    m = onbeat.latest (marker);
+  catch why
+    if ~strcmp (why.identifier, 'onbeat:ring:ended'), rethrow (why); end
+    break;                                               % the tracker has ended
+  end
   if isempty (m)
     pause (0.002);
     continue;

@@ -113,6 +113,7 @@ def mat(path, log):
     points = own["demo/points"]
     points._columns["name"] = np.array(["Küche".encode(), *[b""] * (len(points) - 1)], object)
     points._columns["label"] = np.array([b"", *["Größe".encode()] * (len(points) - 1)])
+    points._columns["number"] = np.arange(len(points)) + 100
     own["demo.points"] = points
     own.save_mat(again)
     for file in (path, again):
@@ -120,6 +121,7 @@ def mat(path, log):
         assert np.array_equal(found["values"], own["demo/points"]["values"]), file
         assert np.array_equal(found["n"].ravel(), own["demo/points"]["n"]), file
     assert found["name"][0, 0].item() == "Küche" and found["label"][-1].strip() == "Größe", found
+    assert found["number_2"].ravel()[0] == 100 and found["number"].ravel()[0] == points.numbers[0], "the number of the record"
     assert "demo_points_2" in loadmat(again), "a channel whose name is the same word"
     print(json.dumps(found["values"].shape))
 

@@ -15,7 +15,7 @@ whose writer was killed is read up to its last complete chunk. A million message
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -118,8 +118,10 @@ class Log(dict[str, LoggedChannel]):
             raise LogError("MAT files need scipy; install it by `pip install scipy`") from None
         plain = {}
         for name, of in self.items():
-            plain[name] = _worded({field: _for_matlab(values, of.why) for field, values in of.arrays().items()})
-        plain = _worded(plain)
+            # A field that is called `number` does not replace the numbers of its records.
+            fields = [("number", of.numbers), ("at_ns", of.at_ns), *((field, of[field]) for field in of.fields)]
+            plain[name] = _worded((field, _for_matlab(values, of.why)) for field, values in fields)
+        plain = _worded(plain.items())
         savemat(path, plain, long_field_names=True, do_compression=True)
 
 
@@ -217,10 +219,10 @@ def _for_matlab(value: object, why: str) -> object:
     return value
 
 
-def _worded(of: dict[str, object]) -> dict[str, object]:
+def _worded(of: Iterable[tuple[str, object]]) -> dict[str, object]:
     """The same values by names that MATLAB allows, each by one of its own."""
     found: dict[str, object] = {}
-    for name, value in of.items():
+    for name, value in of:
         whole = _word(name)
         word, number = whole[:63], 2
         while word in found:

@@ -192,7 +192,8 @@ public final class ZmqSubscription implements Closeable {
 
     private Layout layout(Waiting of) {
         if (layout == null || !layout.fits(of.buffer, of.bytes.length)) {
-            layout = new Layout(definition, of.buffer, of.bytes.length);
+            int length = of.bytes.length;
+            layout = definition.name.isEmpty() ? new Layout(definition, length) : new Layout(definition, of.buffer, length);
         }
         return layout;
     }
