@@ -68,6 +68,7 @@ function cellOf(file: RunFile): CellSummary {
     file.intervals.reduce((s, note) => s + of(note), 0);
   const cycles = file.end?.cycles ?? sum((note) => note.cycles);
   const skipped = file.end?.skipped ?? sum((note) => note.skipped);
+  const lost = file.end?.lost ?? sum((note) => note.lost ?? 0);
   const spikes = sum((note) => note.spikes ?? 0) || file.spikes.length;
   // Another tool counts samples, and says nothing of releases, misses and spikes.
   const other = file.imported ?? (file.run === null ? { format: 'HdrHistogram log' } : null);
@@ -81,13 +82,12 @@ function cellOf(file: RunFile): CellSummary {
     why_not: null,
     complete: file.end !== null || (other !== null && !file.imported?.is_closed_by_a_line),
     blocks: file.blocks.length,
-    slots:
-      other === null ? (file.end?.slots ?? cycles + skipped) : samples + sum((note) => note.lost),
+    slots: other === null ? (file.end?.slots ?? cycles + skipped) : samples + lost,
     cycles: other === null ? cycles : samples,
     skipped: counted(skipped),
     overruns: counted(sum((note) => note.overruns)),
     deadline_misses: counted(sum((note) => note.deadline_misses)),
-    lost: file.end?.lost ?? sum((note) => note.lost),
+    lost,
     spike_count: counted(spikes),
     import: other,
     series,

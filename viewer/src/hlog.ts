@@ -60,7 +60,7 @@ export interface IntervalNote {
   skipped: number;
   overruns: number;
   deadline_misses: number;
-  lost: number;
+  lost?: number;
   spikes?: number;
   series?: Record<string, Moments>;
   /** Spikes by main cause; recordings without a flight recorder have none. */
