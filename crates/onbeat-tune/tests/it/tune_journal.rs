@@ -4,7 +4,7 @@ use crate::tune_fake;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use onbeat_tune::apply::status;
@@ -51,6 +51,12 @@ fn left_behind(directory: &Path, host: &Fake, intents: &[Intent]) {
 fn journals(directory: &Path) -> usize {
     let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     names.filter(|path| path.extension().is_some_and(|extension| extension == "journal")).count()
+}
+
+/// The only journal of a directory.
+fn journal_in(directory: &Path) -> PathBuf {
+    let mut paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.find(|path| path.extension().is_some()).unwrap()
 }
 
 fn sentences(repaired: &[Repaired]) -> String {
@@ -141,8 +147,7 @@ fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
-    let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
-    let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
+    let path = journal_in(directory.path());
     let own = directory.path().join("20200101T000000Z-1-01.journal");
     fs::write(&own, fs::read_to_string(&path).unwrap().replace(DEFAULT, WORK)).unwrap();
     host.write(WORK, "f7").unwrap();
@@ -183,8 +188,7 @@ fn a_journal_of_another_user_is_not_undone() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
-    let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
-    let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
+    let path = journal_in(directory.path());
     if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
         return println!("skipped: only root can give a file to another user");
     }
@@ -337,8 +341,7 @@ fn a_journal_of_another_machine_is_left_to_it() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
-    let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
-    let path = path.find(|path| path.extension().is_some()).unwrap();
+    let path = journal_in(directory.path());
     let text = fs::read_to_string(&path).unwrap();
     let other = text.replacen("\"boot_id\":\"", "\"boot_id\":\"of-it-", 1);
     fs::write(&path, other.replacen(&own, "00", 1)).unwrap();
@@ -519,8 +522,7 @@ fn a_damaged_line_in_the_middle_stays_on_record_and_the_rest_is_undone() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
-    let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
-    let path = path.find(|path| path.extension().is_some()).unwrap();
+    let path = journal_in(directory.path());
     let text = fs::read_to_string(&path).unwrap().replacen("{\"done\"", "{\u{0}done\"", 1);
     fs::write(&path, text).unwrap();
     let repaired = repair(directory.path(), &host).unwrap();
@@ -548,8 +550,7 @@ fn a_journal_with_changes_and_without_a_known_head_is_not_undone() {
     let host = host();
     let directory = directory_in_memory();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
-    let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
-    let path = path.find(|path| path.extension().is_some()).unwrap();
+    let path = journal_in(directory.path());
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("boot_id", "boot", 1)).unwrap();
     let changed = host.settings();
