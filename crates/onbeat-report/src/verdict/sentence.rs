@@ -207,8 +207,8 @@ impl Judged<'_> {
             }
             Joined::Never => {
                 return format!(
-                    "The verdict takes late samples to come singly: the import has no times of \
-                     them{level}. In bursts they would prove less."
+                    "The verdict takes late samples to come singly: the import does not \
+                     give their times{level}. In bursts they would prove less."
                 );
             }
         };
