@@ -6,7 +6,6 @@
 
 mod preparation;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
@@ -83,7 +82,7 @@ pub fn conduct<'c>(
     };
 
     let mut conductor = BenchConductor::open(plan, unfinished, conditions)?;
-    let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(&schedule));
+    let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(schedule));
     let closed = conductor.close(ran.is_ok());
     ran.and(closed)
 }
@@ -188,49 +187,45 @@ impl<'c> BenchConductor<'c> {
         })
     }
 
-    fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+    fn run_turns(&mut self, mut rest: Schedule) -> Result<(), BenchError> {
         let mut pace = pace(self.plan);
         let ends_s = match self.resumed {
             None => self.plan.duration.as_secs_f64(),
             // Only what is measured counts as the time of a bench that is resumed.
-            Some(_) => self.file.elapsed_s() + pace.estimate_s(&schedule.turns, schedule.block_s),
+            Some(_) => self.file.elapsed_s() + pace.estimate_s(&rest.turns, rest.block_s),
         };
 
-        let mut turns: VecDeque<LoadTurn> = schedule.turns.iter().cloned().collect();
-        while !turns.is_empty() && !self.conditions.is_stopped() {
+        while !rest.turns.is_empty() && !self.conditions.is_stopped() {
             let begun_s = self.file.elapsed_s();
-            let block_s = pace.block_s(turns.make_contiguous(), ends_s - begun_s);
-            let Some(turn) = &turns.pop_front() else { break };
+            let block_s = pace.block_s(&rest.turns, ends_s - begun_s);
+            let turn = rest.turns.remove(0);
             let releases =
                 (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
-            self.turn(turn, releases)?;
-            pace.learn(turn, block_s, self.file.elapsed_s() - begun_s);
+            self.turn(&turn, releases)?;
+            pace.learn(&turn, block_s, self.file.elapsed_s() - begun_s);
             let of_bench_s = self.file.seconds();
             match (self.look)(of_bench_s) {
                 Look::Decided => break,
-                Look::GoOn { without } => self.leave_out(&mut turns, &without),
+                Look::GoOn { without } => rest = self.without(rest, &without),
             }
         }
 
         Ok(())
     }
 
-    /// Takes the blocks of these tunings out of the turns that are left: the time that is left is
-    /// shared by the others ([`Pace::block_s`](super::schedule::Pace::block_s)).
-    fn leave_out(&mut self, turns: &mut VecDeque<LoadTurn>, without: &[String]) {
+    /// Returns the schedule that is left without the blocks of these tunings: the time that is left
+    /// is shared by the others ([`Pace::block_s`](super::schedule::Pace::block_s)).
+    fn without(&mut self, rest: Schedule, tunings: &[String]) -> Schedule {
         let name = |tuning: usize| self.plan.tunings[tuning].to_string();
-        let is_left_out = |tuning: usize| without.contains(&name(tuning));
+        let is_left_out = |tuning: usize| tunings.contains(&name(tuning));
         for tuning in (0..self.plan.tunings.len()).filter(|tuning| is_left_out(*tuning)) {
-            if turns.iter().any(|turn| turn.blocks.contains(&tuning)) {
+            if rest.turns.iter().any(|turn| turn.blocks.contains(&tuning)) {
                 let words = format!("{} failed; its time is for the others", name(tuning));
                 (self.conditions.report)(CampaignEvent::Said(&words));
             }
         }
 
-        for turn in &mut *turns {
-            turn.blocks.retain(|tuning| !is_left_out(*tuning));
-        }
-        turns.retain(|turn| !turn.blocks.is_empty());
+        rest.retain_cells(|_, tuning| !is_left_out(tuning))
     }
 
     fn turn(&mut self, turn: &LoadTurn, releases: u64) -> Result<(), BenchError> {

@@ -102,10 +102,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the schedule without the cells that do not run; their time goes to the others.
-    /// `runs` receives the indices of load and tuning.
+    /// Returns the schedule without the blocks that do not run; their time goes to the others.
+    /// `runs` receives the indices of load and tuning of one block after the other.
     #[must_use]
-    pub fn retain_cells(mut self, runs: impl Fn(usize, usize) -> bool) -> Self {
+    pub fn retain_cells(mut self, mut runs: impl FnMut(usize, usize) -> bool) -> Self {
         for turn in &mut self.turns {
             turn.blocks.retain(|&tuning| runs(turn.load, tuning));
         }
@@ -116,20 +116,13 @@ impl Schedule {
     /// Returns the schedule without the first blocks of each cell: `done` returns their number for
     /// the indices of load and tuning.
     #[must_use]
-    pub fn skip_blocks(mut self, done: impl Fn(usize, usize) -> u32) -> Self {
-        let mut skipped: BTreeMap<(usize, usize), u32> = BTreeMap::new();
-        for turn in &mut self.turns {
-            let load = turn.load;
-            turn.blocks.retain(|&tuning| {
-                let so_far = skipped.entry((load, tuning)).or_default();
-                let is_left = *so_far >= done(load, tuning);
-                *so_far += 1;
-                is_left
-            });
-        }
-
-        self.turns.retain(|turn| !turn.blocks.is_empty());
-        self
+    pub fn skip_blocks(self, done: impl Fn(usize, usize) -> u32) -> Self {
+        let mut so_far: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        self.retain_cells(|load, tuning| {
+            let nth = so_far.entry((load, tuning)).or_default();
+            *nth += 1;
+            *nth > done(load, tuning)
+        })
     }
 
     /// Returns the number of blocks of all cells together.
