@@ -55,43 +55,29 @@ impl RunTuning {
     /// [`BenchError`]; what was made before is undone.
     pub fn make(&self) -> Result<TunedHost, BenchError> {
         let options = self.options();
-        let mut shielding = Shielding::begin(&self.journal, &self.command)?;
-        let made = self.make_all(&mut shielding, options);
-        match made {
-            Ok(grants) => Ok(TunedHost { shielding: Some(shielding), grants }),
-            Err(why) => {
-                let _ = undo(shielding);
-                Err(why)
-            }
-        }
-    }
-
-    fn make_all(
-        &self,
-        shielding: &mut Shielding,
-        options: LoopOptions,
-    ) -> Result<Vec<Grant>, BenchError> {
         let not_permitted =
             |refusal| BenchError::NotPermitted { tuning: self.tuning.to_string(), refusal };
+        // What was made before an error is undone by its drop.
+        let mut tuned = TunedHost { shielding: None, grants: Vec::new() };
+        let shielding = tuned.shielding.insert(Shielding::begin(&self.journal, &self.command)?);
         let changes_host = self.settings.iter().any(|setting| !setting.plan.steps.is_empty());
         if changes_host && !shielding.can_change() {
             return Err(not_permitted("changing settings of the host needs root".to_owned()));
         }
 
         options.set(&self.tuning.to_string())?;
-        let mut grants = Vec::new();
         if options.letters.shield {
             let grant =
                 shielding.prepare(&[self.cpu].into_iter().collect(), &[std::process::id()])?;
             if !grant.granted {
                 return Err(not_permitted(grant.refusal()));
             }
-            grants.push(grant);
+            tuned.grants.push(grant);
             shielding.set(true)?;
         }
 
         shielding.make(self.settings.iter())?;
-        Ok(grants)
+        Ok(tuned)
     }
 }
 
