@@ -148,7 +148,7 @@ fn measure_all(
         // Ends when every thread has opened its run, or failed to.
         drop(opened);
         let opened: Vec<Vec<Grant>> = all_opened.iter().collect();
-        let noted = file.note(&Note::Bench(Box::new(together.plan.note(distinct(&opened)))));
+        let noted = file.writer.note(&Note::Bench(Box::new(together.plan.note(distinct(&opened)))));
         let runs = noted.is_ok() && opened.len() == together.plan.cpus.len();
         let _ = together.begin.set(runs);
         let watched =

@@ -123,19 +123,6 @@ impl CellSlot {
         self.blocks += 1;
         Ok(())
     }
-
-    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is
-    /// removed.
-    fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
-        self.why_not = Some(why);
-        if let Some(process) = self.process.take() {
-            process.close()?;
-        }
-
-        // A file without samples is read as a cell that never ran, so a failure here loses nothing.
-        let _ = std::fs::remove_file(file);
-        Ok(())
-    }
 }
 
 /// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle

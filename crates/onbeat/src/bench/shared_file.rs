@@ -33,7 +33,7 @@ pub(super) fn past_of(
 
 /// The file of an experiment in blocks, new or resumed.
 pub(super) struct SharedFile {
-    writer: RunWriter,
+    pub(super) writer: RunWriter,
     /// The start of this process, which is 0 in the files that it creates.
     pub(super) origin: Origin,
     resumed: Option<ResumedFile>,
@@ -80,10 +80,6 @@ impl SharedFile {
         from_ns as f64 / 1e9 + self.elapsed_s()
     }
 
-    pub(super) fn note(&mut self, note: &Note) -> Result<(), WriteError> {
-        self.writer.note(note)
-    }
-
     /// Notes what happened to a load, and reports what the reader of the figures must know.
     pub(super) fn note_load(
         &mut self,
@@ -94,7 +90,7 @@ impl SharedFile {
             if event.event.matters() {
                 report(CampaignEvent::Warned(&event.detail));
             }
-            self.note(&Note::Load(event))?;
+            self.writer.note(&Note::Load(event))?;
         }
         Ok(())
     }
@@ -107,10 +103,6 @@ impl SharedFile {
         self.writer.note(&Note::Remark(Remark { sentence }))
     }
 
-    pub(super) fn sync(&mut self) -> Result<(), WriteError> {
-        self.writer.sync()
-    }
-
     /// Writes the closing line, with what explanations have cost. One that is not whole can be
     /// resumed.
     pub(super) fn close(mut self, is_whole: bool, cost: &Cost) -> Result<(), WriteError> {
@@ -118,7 +110,7 @@ impl SharedFile {
         let t = self.seconds();
         let earlier = self.resumed.take().map(|resumed| resumed.account).unwrap_or_default();
         let account = Account { t, reason, ..probe::of_cost(cost) };
-        self.note(&Note::End(earlier.and(&account)))?;
-        self.sync()
+        self.writer.note(&Note::End(earlier.and(&account)))?;
+        self.writer.sync()
     }
 }

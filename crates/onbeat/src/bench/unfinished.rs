@@ -2,7 +2,7 @@
 //! the rest.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +32,6 @@ pub struct UnfinishedBench {
 /// What an unfinished bench was planned to be, and what its cells have measured.
 #[derive(Debug)]
 pub(super) struct MeasuredBench {
-    path: PathBuf,
     note: Bench,
     pub(super) cells: BTreeMap<Cell, MeasuredCell>,
 }
@@ -73,8 +72,7 @@ impl UnfinishedBench {
             }
         }
 
-        let path = file.path.clone();
-        Ok(Some(Self { file, measured: MeasuredBench { path, note, cells } }))
+        Ok(Some(Self { file, measured: MeasuredBench { note, cells } }))
     }
 
     /// Returns whether the bench was cut off rather than ended.
@@ -135,10 +133,6 @@ impl UnfinishedBench {
 }
 
 impl MeasuredBench {
-    pub(super) fn other_run(&self, differences: Vec<String>) -> OtherRun {
-        OtherRun { path: self.path.display().to_string(), differences }
-    }
-
     /// Returns the number of blocks that all of these cells have. Loops that ran at the same time do
     /// not end in the same instant: where a kill came in between, some of them have one more, and
     /// keep it.

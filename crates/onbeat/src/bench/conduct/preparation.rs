@@ -1,7 +1,7 @@
 //! What happens before the first block: the cells' processes start, what is not permitted is found,
 //! the shield is prepared, and the plan is recorded.
 
-use super::{BenchConductor, CellSlot, is_part_of_tuning};
+use super::{BENCH_FILE, BenchConductor, CellSlot, is_part_of_tuning};
 use crate::bench::cell::CellProcess;
 use crate::bench::cell_start::CellStart;
 use crate::bench::cell_tuning::CellTuning;
@@ -11,6 +11,7 @@ use crate::bench::schedule::Schedule;
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::Setting;
+use crate::probe::resume::OtherRun;
 use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, CellNotPermitted, Note};
 
@@ -51,7 +52,7 @@ impl BenchConductor<'_> {
         };
 
         // What the cells record from here on is of no use without the plan.
-        self.file.sync()?;
+        self.file.writer.sync()?;
         let not_permitted = &not_permitted;
         (self.conditions.report)(CampaignEvent::Prepared { running, not_permitted });
         Ok(schedule)
@@ -64,7 +65,7 @@ impl BenchConductor<'_> {
         not_permitted: &[CellNotPermitted],
     ) -> Result<Schedule, BenchError> {
         let schedule = self.rescheduled(schedule);
-        self.file.note(&Note::Bench(Box::new(Bench {
+        self.file.writer.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(CellTuning::to_string).collect(),
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
             order: self.plan.order.note(),
@@ -108,20 +109,14 @@ impl BenchConductor<'_> {
         tuning: &CellTuning,
         has_blocks: bool,
     ) -> Result<CellSlot, BenchError> {
-        let tuning = tuning.clone();
-        let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
-        if let Some(why) = self.plan.why_no_loop(&empty.cell, &empty.tuning) {
-            return Ok(CellSlot { why_not: Some(why), ..empty });
-        }
-        let Some(measured) = &self.resumed else {
-            return self.start_cell(empty);
-        };
-        let of_cell = measured.cells.get(&empty.cell);
-        let blocks = of_cell.map_or(0, |of| of.blocks);
-        let why_not = measured.why_not_permitted(&empty.cell);
-        let is_open = has_blocks || of_cell.is_some_and(|of| !of.has_closing_line);
+        let resumed = self.resumed.as_ref();
+        let measured = resumed.and_then(|resumed| resumed.cells.get(&cell));
+        let refused = || resumed.and_then(|resumed| resumed.why_not_permitted(&cell));
+        let why_not = self.plan.why_no_loop(&cell, tuning).or_else(refused);
+        let is_open = has_blocks || measured.is_some_and(|of| !of.has_closing_line);
         let is_left = why_not.is_none() && is_open;
-        let slot = CellSlot { blocks, why_not, ..empty };
+        let blocks = measured.map_or(0, |of| of.blocks);
+        let slot = CellSlot { cell, tuning: tuning.clone(), process: None, why_not, blocks };
 
         if is_left { self.start_cell(slot) } else { Ok(slot) }
     }
@@ -224,12 +219,19 @@ impl BenchConductor<'_> {
     /// Marks a cell as not permitted: its process ends, and its run file, without samples, is
     /// removed. A cell of a bench that is resumed has been permitted before; that is another bench.
     fn refuse(&self, slot: &mut CellSlot, why: String) -> Result<(), BenchError> {
-        if let Some(resumed) = &self.resumed {
+        if self.resumed.is_some() {
             let difference = format!("cell {} was permitted and is not ({why})", slot.cell);
-            return Err(resumed.other_run(vec![difference]).into());
+            let path = self.dir.join(BENCH_FILE).display().to_string();
+            return Err(OtherRun { path, differences: vec![difference] }.into());
         }
 
-        slot.refuse(why, &self.dir.join(slot.cell.file_name()))
+        slot.why_not = Some(why);
+        if let Some(process) = slot.process.take() {
+            process.close()?;
+        }
+        // A file without samples is read as a cell that never ran, so a failure here loses nothing.
+        let _ = std::fs::remove_file(self.dir.join(slot.cell.file_name()));
+        Ok(())
     }
 }
 

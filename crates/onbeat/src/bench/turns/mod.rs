@@ -223,7 +223,7 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
         let path = path.display().to_string();
         match &self.tuning {
             None => {
-                self.file.note(&Note::Bench(Box::new(self.note(&tuning, run.grants()))))?;
+                self.file.writer.note(&Note::Bench(Box::new(self.note(&tuning, run.grants()))))?;
                 self.tuning = Some(tuning);
             }
             Some(then) if *then != tuning => {
@@ -275,7 +275,7 @@ impl<'p, 'c> TurnsConductor<'p, 'c> {
         let load = self.slots[at].load.to_string();
         let step =
             StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
-        Ok(self.file.note(&Note::Step(step))?)
+        Ok(self.file.writer.note(&Note::Step(step))?)
     }
 
     /// Closes all runs, whatever failed before, and returns the first error.
