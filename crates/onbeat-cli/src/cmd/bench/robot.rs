@@ -15,7 +15,7 @@ use onbeat_robot::probe::bus::{self, CellMotion};
 use onbeat_robot::session::{AssemblyError, HUMANOID, RobotFile, RobotFileError, TrajectoryWord};
 
 use crate::cmd::Failure;
-use crate::cmd::bench::options::{BenchOptions, BusExchange, With};
+use crate::cmd::bench::options::{BenchOptions, SAME_CYCLE, With};
 use crate::cmd::failure::robot::RobotFailure;
 use crate::cmd::looping::{WITHOUT_TUNING, limit, most_alarms, setting};
 use crate::options::{LimitOn, LimitOptions};
@@ -43,7 +43,7 @@ fn bus_cell(options: &BenchOptions) -> BusCell {
     BusCell {
         file: options.file.clone().unwrap_or_else(|| HUMANOID.to_owned()),
         interface: options.interface.clone(),
-        exchange: options.exchange.word().to_owned(),
+        exchange: options.exchange.clone(),
         trajectory: options.trajectory.as_ref().map(TrajectoryWord::to_string),
         device_delay_ns: options.device_delay,
         wire: options.wire.map(|wire| wire.name().to_owned()),
@@ -59,11 +59,12 @@ pub(in crate::cmd) fn parts(setting: &Setting, cell: &BusCell) -> Result<(Parts,
 /// Refuses what no cell could use, and returns the command that runs the addition of a bench alone,
 /// without tuning and load; nothing without one.
 pub(in crate::cmd) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
-    let mut words = match options.with {
-        None => return Ok(Vec::new()),
-        Some(With::Bus) => admitted_bus(options)?,
-        Some(With::Chain) => admitted_chain(options)?,
-        Some(With::Rtt) => admitted_round_trips(options)?,
+    let Some(with) = options.with else { return Ok(Vec::new()) };
+    refuse_options_of_others(with, options)?;
+    let mut words = match with {
+        With::Bus => admitted_bus(options)?,
+        With::Chain => chain(options),
+        With::Rtt => admitted_round_trips(options)?,
     };
 
     let (period, work) = (options.looping.period, options.looping.work);
@@ -96,7 +97,6 @@ fn limit_words(options: &LimitOptions, is_robot: bool) -> Vec<String> {
 /// Refuses files and trajectories that no cell could use; returns the command that runs this robot,
 /// or this bus where it has no joints.
 fn admitted_bus(options: &BenchOptions) -> Result<Vec<String>, Failure> {
-    refuse("bus", &[(options.to.is_some(), "--to")])?;
     let BusCell { file, interface, exchange, trajectory, wire, .. } = bus_cell(options);
     if let (Some(interface), true) = (&interface, options.looping.lockdown) {
         return Err(RobotFailure::LockedInterface { interface: interface.clone() }.into());
@@ -105,7 +105,7 @@ fn admitted_bus(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     let has_joints = motion(&bus_cell(options), options.looping.period)?.is_some();
     let mut words = owned(&["onbeat", if has_joints { "robot" } else { "bus" }, "run", &file]);
     words.extend(typed([("trajectory", trajectory.filter(|_| has_joints))]));
-    if has_joints && options.exchange == BusExchange::SameCycle {
+    if has_joints && options.exchange == SAME_CYCLE {
         words.push("--same-cycle".to_owned());
     }
     let wire = wire.filter(|_| !has_joints || interface.is_some());
@@ -116,18 +116,8 @@ fn admitted_bus(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// Refuses devices that no cell could send to, and options of a bus; returns the command that
-/// measures these round trips.
+/// Refuses devices that no cell could send to; returns the command that measures these round trips.
 fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> {
-    let of_bus = [
-        (options.file.is_some(), "FILE"),
-        (options.interface.is_some(), "--interface"),
-        (options.trajectory.is_some(), "--trajectory"),
-        (options.device_delay.is_some(), "--device-delay"),
-        (options.wire.is_some(), "--wire"),
-    ];
-    refuse("rtt", &of_bus)?;
-
     let of_loop = setting(&options.looping, WITHOUT_TUNING, 0);
     rtt::admit_cell(&of_loop, &round_trips(options)).map_err(RunError::from)?;
     let mut words = owned(&["onbeat", "measure", "rtt"]);
@@ -136,29 +126,35 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
     Ok(words)
 }
 
-/// Refuses options that a chain has no use for; returns the command that measures it.
-fn admitted_chain(options: &BenchOptions) -> Result<Vec<String>, Failure> {
-    let of_others = [
-        (options.to.is_some(), "--to"),
-        (options.interface.is_some(), "--interface"),
-        (options.trajectory.is_some(), "--trajectory"),
-    ];
-    refuse("chain", &of_others)?;
-
+/// Returns the command that measures this chain.
+fn chain(options: &BenchOptions) -> Vec<String> {
     let mut words = owned(&["onbeat", "measure", "chain", "--with", "bus"]);
-    let exchange = Some(options.exchange).filter(|exchange| *exchange == BusExchange::SameCycle);
+    let exchange = Some(options.exchange.clone()).filter(|exchange| exchange == SAME_CYCLE);
     words.extend(typed([
         ("devices", options.file.clone()),
-        ("exchange", exchange.map(|exchange| exchange.word().to_owned())),
+        ("exchange", exchange),
         ("device-delay", options.device_delay.map(us)),
     ]));
-    Ok(words)
+    words
 }
 
-/// Refuses the first of these options that is given.
-fn refuse(with: &'static str, options: &[(bool, &'static str)]) -> Result<(), Failure> {
-    match options.iter().find(|(is_given, _)| *is_given) {
-        Some(&(_, option)) => Err(RobotFailure::NotWith { option, with }.into()),
+/// Refuses the first option that is given and that this addition has no use for.
+fn refuse_options_of_others(with: With, options: &BenchOptions) -> Result<(), Failure> {
+    let given = [
+        ("--to", options.to.is_some()),
+        ("FILE", options.file.is_some()),
+        ("--interface", options.interface.is_some()),
+        ("--trajectory", options.trajectory.is_some()),
+        ("--device-delay", options.device_delay.is_some()),
+        ("--wire", options.wire.is_some()),
+    ];
+    let (with, useless): (_, &[&str]) = match with {
+        With::Bus => ("bus", &["--to"]),
+        With::Chain => ("chain", &["--to", "--interface", "--trajectory"]),
+        With::Rtt => ("rtt", &["FILE", "--interface", "--trajectory", "--device-delay", "--wire"]),
+    };
+    match given.into_iter().find(|(option, is_given)| *is_given && useless.contains(option)) {
+        Some((option, _)) => Err(RobotFailure::NotWith { option, with }.into()),
         None => Ok(()),
     }
 }
