@@ -80,14 +80,12 @@ fn check_known(
     machine: Option<&str>,
     directory: &Path,
 ) -> Result<(), StudyError> {
-    let path = directory.to_owned();
-    if known.key != key {
-        return Err(StudyError::OtherStudy { path });
-    }
-    match (known.machine.as_deref(), machine) {
-        (Some(then), Some(now)) if then != now => Err(StudyError::OtherMachine { path }),
-        _ => Ok(()),
-    }
+    let what = match (known.machine.as_deref(), machine) {
+        _ if known.key != key => "study file",
+        (Some(then), Some(now)) if then != now => "machine",
+        _ => return Ok(()),
+    };
+    Err(StudyError::Other { path: directory.to_owned(), what })
 }
 
 /// The guest's host CPUs, as `onbeat tune plan` chooses them.

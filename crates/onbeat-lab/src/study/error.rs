@@ -37,17 +37,14 @@ pub enum StudyError {
         /// The command as typed.
         command: String,
     },
-    /// The directory holds results of another study.
-    #[error("{} holds results of another study file; name another directory by --out", path.display())]
-    OtherStudy {
+    /// The directory holds results of another study, or of another machine, which must not complete
+    /// those of this one.
+    #[error("{} holds results of another {what}; name another directory by --out", path.display())]
+    Other {
         /// The directory.
         path: PathBuf,
-    },
-    /// The directory holds results of another machine, which must not complete those of this one.
-    #[error("{} holds results of another machine; name another directory by --out", path.display())]
-    OtherMachine {
-        /// The directory.
-        path: PathBuf,
+        /// `study file` or `machine`.
+        what: &'static str,
     },
     /// A measurement outside of a guest failed.
     #[error("{program} {what} ended with {status}: {message}")]

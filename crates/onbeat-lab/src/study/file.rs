@@ -163,9 +163,9 @@ impl Default for StudyFile {
             host: host.parse().unwrap_or_default(),
             guest: guest.parse().unwrap_or_default(),
         };
-        let stage = |(name, ids): (&str, &[&str])| StudyStage {
+        let stage = |(name, ids): (&str, &str)| StudyStage {
             name: name.to_owned(),
-            settings: ids.iter().map(|id| (*id).to_owned()).collect(),
+            settings: ids.split_whitespace().map(str::to_owned).collect(),
         };
 
         Self {

@@ -93,7 +93,10 @@ impl StudyBench<'_> {
         let answers =
             application::command_outside(self.onbeat, self.loop_cpu(), commands, self.stop);
         drop(carried);
-        self.unless_stopped()?;
+        // A failure of the application test is in its result.
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(StudyError::Stopped);
+        }
         let answers = answers.map_err(|error| StudyError::Outside {
             program: self.onbeat.display().to_string(),
             what: "agent answer",
@@ -134,8 +137,10 @@ impl StudyBench<'_> {
         let mut plan = self.plan(&load.host);
         plan.setting.thread.cpu = Some(self.loop_cpu());
         plan.command.extend(["--cpu".to_owned(), self.loop_cpu().to_string()]);
+        let runs = scratch.join("runs");
+        let file = runs.join(format!("{}{RUN_FILE_ENDING}", plan.probe));
         let mut command = Command::new(self.onbeat);
-        command.args(["agent", "measure"]).arg(scratch.join("runs")).arg(plan.to_word());
+        command.args(["agent", "measure"]).arg(runs).arg(plan.to_word());
         let program = self.onbeat.display().to_string();
         let limit = self.study.duration + OUTSIDE_BEYOND;
         self.finish(&mut command, (&program, "measure latency"), scratch, limit)?;
@@ -145,7 +150,7 @@ impl StudyBench<'_> {
             serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
         let (overruns, skipped) = counts(&printed);
         Ok(StageOutcome {
-            files: run_files(&scratch.join("runs"))?,
+            files: vec![fs::read(&file).map_err(StoreError::reading(&file))?],
             overruns,
             skipped,
             refused: refused_rights(&printed),
@@ -161,11 +166,6 @@ impl StudyBench<'_> {
             carrier
         };
         Ok(BackgroundLoad::start(&load.host, carrier)?)
-    }
-
-    /// Whether the study goes on after an application test, whose failure is in its result.
-    fn unless_stopped(&self) -> Result<(), StudyError> {
-        if self.stop.load(Ordering::Relaxed) { Err(StudyError::Stopped) } else { Ok(()) }
     }
 
     /// Runs a program to its end, with its output in `scratch/output`.
@@ -427,23 +427,4 @@ fn refused_rights(printed: &PrintedRun) -> Vec<String> {
     refused
         .map(|grant| format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("refused")))
         .collect()
-}
-
-/// The content of the run files below a directory.
-fn run_files(directory: &Path) -> Result<Vec<Vec<u8>>, StudyError> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).map_err(StoreError::reading(directory))? {
-        let path = entry.map_err(StoreError::reading(directory))?.path();
-        // `latest` is a link to the directory beside it.
-        if path.is_symlink() {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(run_files(&path)?);
-        } else if path.to_string_lossy().ends_with(RUN_FILE_ENDING) {
-            found.push(fs::read(&path).map_err(StoreError::reading(&path))?);
-        }
-    }
-
-    Ok(found)
 }
