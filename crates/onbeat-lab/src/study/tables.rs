@@ -3,7 +3,7 @@
 
 use onbeat_figures::Statistics;
 use onbeat_figures::statistics::Share;
-use onbeat_figures::table::{Column, Entry, Mark, Row, Table};
+use onbeat_figures::table::{Column, Entry, Row, Table};
 use onbeat_figures::units::{count, fixed};
 
 use super::conduct::StudyResults;
@@ -25,26 +25,18 @@ const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows 
 const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
      clock = \"virtual\" ranks kernels and settings.";
 
-/// The rows of one state of the machine: before its reboot, or of the complete study.
-#[derive(Clone, Copy)]
-struct DatedLadder<'l> {
-    /// Words for titles; empty for the complete study.
-    when: &'static str,
-    ladder: &'l StageLadder,
-}
+/// The rows of one state of the machine: before its reboot, or of the complete study; with words for
+/// titles, which are empty for the complete study.
+type DatedLadder<'l> = (&'static str, &'l StageLadder);
 
 impl StudyResults {
     /// Rows that are read together: before the reboot only what was measured by then.
     fn ladders(&self) -> Vec<DatedLadder<'_>> {
         let has_results =
             |ladder: &StageLadder| self.measured.iter().any(|one| one.slot.row == ladder.all);
-        let before = self
-            .rows
-            .before_reboot
-            .as_ref()
-            .map(|ladder| DatedLadder { when: "before the reboot", ladder });
-        let complete = Some(DatedLadder { when: "", ladder: &self.rows.complete })
-            .filter(|dated| before.is_none() || has_results(dated.ladder));
+        let before = self.rows.before_reboot.as_ref().map(|ladder| ("before the reboot", ladder));
+        let complete = Some(("", &self.rows.complete))
+            .filter(|dated| before.is_none() || has_results(dated.1));
         before.into_iter().chain(complete).collect()
     }
 
@@ -180,7 +172,7 @@ impl StudyResults {
     /// Latency by stage; the caller names sides of one clock.
     fn latency(
         &self,
-        DatedLadder { when, ladder }: DatedLadder<'_>,
+        (when, ladder): DatedLadder<'_>,
         load: &str,
         sides: &[StudySide],
     ) -> Result<Table, StudyError> {
@@ -214,7 +206,7 @@ impl StudyResults {
     }
 
     /// Guests by the free clock, which has no latencies.
-    fn jobs(&self, DatedLadder { when, ladder }: DatedLadder<'_>, load: &str) -> Table {
+    fn jobs(&self, (when, ladder): DatedLadder<'_>, load: &str) -> Table {
         let rungs = self.rungs(ladder, &[StudySide::Inside], load).into_iter();
         let row = |(label, measured): (_, Vec<_>)| Row::new([label, measured.len().to_string()]);
         Table {
@@ -226,10 +218,9 @@ impl StudyResults {
     }
 
     /// From a command to its edge: bare metal and guest, those of an emulated guest by themselves.
-    fn application(&self, dated: DatedLadder<'_>, load: &str) -> Vec<Table> {
+    fn application(&self, (when, ladder): DatedLadder<'_>, load: &str) -> Vec<Table> {
         const BOTH: [StudySide; 2] = [StudySide::Outside, StudySide::Inside];
         let of = |sides: &[StudySide], clock: &str, legend: &[&str]| {
-            let DatedLadder { when, ladder } = dated;
             let rungs = self.rungs(ladder, sides, load).into_iter();
             let rows = rungs.filter_map(|(label, measured)| edges(label, &measured));
             let what = format!("Application: from a command to its edge at the servo, in {clock}");
@@ -257,7 +248,7 @@ impl StudyResults {
     /// What the tail is without a stage or setting, as a multiple of that with everything.
     fn prices(
         &self,
-        DatedLadder { when, ladder }: DatedLadder<'_>,
+        (when, ladder): DatedLadder<'_>,
         load: &str,
         side: StudySide,
     ) -> Result<Table, StudyError> {
@@ -309,7 +300,7 @@ impl StudyResults {
     /// The threads of QEMU with everything set, as `/proc` showed them.
     fn threads(&self) -> Option<Table> {
         let ladders = self.ladders();
-        let all = ladders.iter().rev().map(|dated| &dated.ladder.all);
+        let all = ladders.iter().rev().map(|dated| &dated.1.all);
         let mut found = all.filter_map(|all| {
             self.measured.iter().find(|one| one.slot.row == *all && !one.threads.is_empty())
         });
@@ -371,8 +362,7 @@ fn title(what: &str, load: &str, when: &str) -> String {
 /// A row of latencies.
 fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
     let of = |share| match found.percentile(share) {
-        Some(one) if one.supported => Entry::from(us(one.value_ns)),
-        Some(one) => Entry::marked(format!("~{}", us(one.value_ns)), Mark::Unsupported),
+        Some(one) => Entry::estimate(us(one.value_ns), one.supported),
         None => Entry::from("-"),
     };
     let sum = |of: fn(&Measured) -> Option<u64>| {
