@@ -77,8 +77,8 @@ pub fn conduct<C: VmClock>(
 
     let rows = Rows::new(&baseline.stages, request.study.price_settings);
     let outstanding = outstanding(&host.tree, &baseline.stages, &host.setup)?;
-    let queue = Queue::new(request, &rows, outstanding.is_empty(), &store, C::NAME)?;
-    let Queue { due, stored: mut measured, waiting } = queue;
+    let found = look_for(request, &rows, outstanding.is_empty(), &store, C::NAME)?;
+    let Found { due, stored: mut measured, waiting } = found;
     say_where(&baseline, request.study.probe.as_ref(), report);
     report(CampaignEvent::Begun { due: due.len(), stored: measured.len(), waiting });
 
@@ -122,56 +122,50 @@ fn say_where(
 }
 
 /// A measurement that is due.
-struct Due {
+struct Due<'d> {
     slot: RowSlot,
     key: String,
-    row: StudyRow,
-    load: StudyLoad,
+    row: &'d StudyRow,
+    load: &'d StudyLoad,
 }
 
 /// What is to be measured, and what has been.
-struct Queue {
-    due: Vec<Due>,
+#[derive(Default)]
+struct Found<'d> {
+    due: Vec<Due<'d>>,
     stored: Vec<Measured>,
     waiting: usize,
 }
 
-impl Queue {
-    /// Run by run, so that all rows see the same background; within a run the rows in their order,
-    /// those that take a reboot last: `is_booted` says that all parameters are in effect.
-    fn new(
-        request: &StudyRequest<'_>,
-        rows: &Rows,
-        is_booted: bool,
-        store: &StudyStore,
-        clock: &str,
-    ) -> Result<Self, StudyError> {
-        let has_boot_rows = rows.rows.iter().any(|row| row.takes_reboot);
-        let guest = guest_key(request, clock)?;
-        let mut this = Self { due: Vec::new(), stored: Vec::new(), waiting: 0 };
-        for run in 1..=request.study.runs {
-            for row in &rows.rows {
-                let is_of_this_boot = !has_boot_rows || row.takes_reboot == is_booted;
-                for (load, side) in cells(request.study, rows, row) {
-                    let slot =
-                        RowSlot { row: row.name.clone(), side, load: load.name.clone(), run };
-                    let guest = if side == StudySide::Inside { &*guest } else { "" };
-                    let key = key(request.study, row, load, guest);
-                    match store.find(&slot, &key)? {
-                        Some(measured) => this.stored.push(measured),
-                        None if !is_of_this_boot => this.waiting += 1,
-                        None => {
-                            let row = row.clone();
-                            let load = load.clone();
-                            this.due.push(Due { slot, key, row, load });
-                        }
-                    }
+/// Run by run, so that all rows see the same background; within a run the rows in their order,
+/// those that take a reboot last: `is_booted` says that all parameters are in effect.
+fn look_for<'d>(
+    request: &StudyRequest<'d>,
+    rows: &'d Rows,
+    is_booted: bool,
+    store: &StudyStore,
+    clock: &str,
+) -> Result<Found<'d>, StudyError> {
+    let has_boot_rows = rows.rows.iter().any(|row| row.takes_reboot);
+    let guest = guest_key(request, clock)?;
+    let mut found = Found::default();
+    for run in 1..=request.study.runs {
+        for row in &rows.rows {
+            let is_of_this_boot = !has_boot_rows || row.takes_reboot == is_booted;
+            for (load, side) in cells(request.study, rows, row) {
+                let slot = RowSlot { row: row.name.clone(), side, load: load.name.clone(), run };
+                let guest = if side == StudySide::Inside { &*guest } else { "" };
+                let key = key(request.study, row, load, guest);
+                match store.find(&slot, &key)? {
+                    Some(measured) => found.stored.push(measured),
+                    None if !is_of_this_boot => found.waiting += 1,
+                    None => found.due.push(Due { slot, key, row, load }),
                 }
             }
         }
-
-        Ok(this)
     }
+
+    Ok(found)
 }
 
 /// The measurements of a row in one run: each load, outside where the host differs and has the program
@@ -216,7 +210,7 @@ fn guest_key(request: &StudyRequest<'_>, clock: &str) -> Result<String, StudyErr
 fn measure_all<C: VmClock>(
     bench: &StudyBench<'_>,
     clock: &impl Fn(u32) -> C,
-    due: &[Due],
+    due: &[Due<'_>],
     host: &mut StudyHost,
     campaign: &mut Campaign<'_>,
 ) -> Result<Vec<Measured>, StudyError> {
@@ -225,8 +219,11 @@ fn measure_all<C: VmClock>(
         if campaign.is_stopped() {
             break;
         }
-        let row = &group[0].row;
-        let made = host.make(&of_host(&row.settings))?;
+        let row = group[0].row;
+        let ids = row.settings.iter().map(String::as_str);
+        // QEMU's own are made with each guest.
+        let of_host: Vec<&str> = ids.filter(|id| MachineSetting::from_id(id).is_none()).collect();
+        let made = host.make(&of_host)?;
         let refused = &made.refused;
         campaign.report(CampaignEvent::Made { row: &row.name, settings: made.settings, refused });
 
@@ -258,17 +255,11 @@ fn report_stored(measured: &Measured, campaign: &mut Campaign<'_>) {
     campaign.report(CampaignEvent::Stored { cell: &cell, elapsed_s: measured.elapsed_s });
 }
 
-/// The ids that the host's own settings are made by now.
-fn of_host(settings: &[String]) -> Vec<&str> {
-    let ids = settings.iter().map(String::as_str);
-    ids.filter(|id| MachineSetting::from_id(id).is_none()).collect()
-}
-
 /// Makes a measurement, of whose row the kernel has refused some settings, and keeps it.
 fn measure_one<C: VmClock>(
     bench: &StudyBench<'_>,
     clock: &impl Fn(u32) -> C,
-    one: &Due,
+    one: &Due<'_>,
     refused: &[String],
     host: &mut StudyHost,
 ) -> Result<Measured, StudyError> {

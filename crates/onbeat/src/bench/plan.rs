@@ -159,16 +159,13 @@ pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
 /// [`BenchError::Twice`].
 pub fn check_names(
     what: &'static str,
-    names: impl Iterator<Item = String>,
+    mut names: impl Iterator<Item = String>,
 ) -> Result<(), BenchError> {
     let mut seen = BTreeSet::new();
-    for name in names {
-        if !seen.insert(name.clone()) {
-            return Err(BenchError::Twice { what, name });
-        }
+    match names.find_map(|name| seen.replace(name)) {
+        Some(name) => Err(BenchError::Twice { what, name }),
+        None => Ok(()),
     }
-
-    Ok(())
 }
 
 /// Returns the pace before anything was measured: loads that are not `idle` need time to start and
