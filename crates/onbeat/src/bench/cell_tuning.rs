@@ -267,8 +267,9 @@ fn unknown(word: &str, name: &str) -> CellTuningError {
     CellTuningError::Name { word: word.to_owned(), why }
 }
 
-/// The one name of a setting; `None` for an unknown one.
-fn canonical(name: &str) -> Option<String> {
+/// Returns the one name of a setting; `None` for an unknown one.
+#[must_use]
+pub fn canonical(name: &str) -> Option<String> {
     if name == PLAN || name == PLACEBO || is_path(name) {
         return Some(name.to_owned());
     }

@@ -21,7 +21,7 @@ use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat_report::closing::typed_time;
-use onbeat_report::units::{count, spoken, time_ns};
+use onbeat_report::units::{count, counted, spoken, time_ns};
 use onbeat_report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         }
         match measured(&BENCH, options, &plan, &interruptions) {
             // Another bench began in between.
-            Err(why) if options.wait && is_occupied(&why) => {
+            Err(why) if options.wait && matches!(why.as_error(), Some(Common::Occupied(_))) => {
                 if !queue::pause(&interruptions) {
                     return Ok(ExitVerdict::CouldNotRun);
                 }
@@ -74,11 +74,6 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let shown = show::made(&dir, &options.output)?;
     data_set.map_or(Ok(()), |data_set| data_set.add(&dir))?;
     Ok(shown)
-}
-
-/// Whether another onbeat has the machine.
-fn is_occupied(why: &Failure) -> bool {
-    matches!(why.as_error(), Some(Common::Occupied(_)))
 }
 
 /// Validates the options and returns the plan before anything is changed.
@@ -330,11 +325,11 @@ impl BenchView {
             CampaignEvent::Said(words) | CampaignEvent::Warned(words) => self.say(words),
             CampaignEvent::Running { elapsed_s, cell, .. } => {
                 self.elapsed_s = *elapsed_s;
-                self.line(cell);
+                self.progress.show(self.elapsed_s, &self.words(cell));
             }
             CampaignEvent::Block { cell, progress } => {
                 self.per_cell.insert((*cell).clone(), *progress);
-                self.line(cell);
+                self.progress.show(self.elapsed_s, &self.words(cell));
             }
             _ => {}
         }
@@ -362,11 +357,8 @@ impl BenchView {
     }
 
     fn prepared(&mut self, running: usize, not_permitted: &[CellNotPermitted]) {
-        let cells = if running == 1 {
-            "1 cell is prepared".to_owned()
-        } else {
-            format!("{running} cells are prepared")
-        };
+        let verb = if running == 1 { "is" } else { "are" };
+        let cells = format!("{} {verb} prepared", counted(running as u64, "cell"));
 
         // A tuning that has no loop on one of several CPUs is permitted on the others.
         let of_one = |refused: &&CellNotPermitted| {
@@ -396,10 +388,6 @@ impl BenchView {
             let words = wrapped(words, crate::term::columns());
             progress.above(|| screen.advise(Tone::Faint, &words));
         }
-    }
-
-    fn line(&self, cell: &Cell) {
-        self.progress.show(self.elapsed_s, &self.words(cell));
     }
 
     /// The cell that runs, and what was worst so far in all of them.

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::worth::{Machine, RememberedWorth, remember};
 use onbeat::bench::cell_start::CellTask;
-use onbeat::bench::cell_tuning::{AFFINITY, PLACEBO};
+use onbeat::bench::cell_tuning::{AFFINITY, PLACEBO, canonical};
 use onbeat::bench::conduct::BenchPlan;
 use onbeat::bench::schedule::CellOrder;
 use onbeat::bench::{CellTuning, LoopOptions, Tuning};
@@ -14,7 +14,6 @@ use onbeat::record::run_dir::BENCH_FILE;
 use onbeat::record::{Cell, RunFile, Series};
 use onbeat_report::units::{capital, under};
 use onbeat_report::worth::{self, Worth, WorthRequest};
-use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
@@ -68,7 +67,7 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
     let dir = bench::measured(&TUNE_MEASURE, &asked, &plan, &interruptions)?;
     let worth = sides.worth(&dir, options)?;
     let result = RememberedWorth {
-        id: record_id(&options.what),
+        id: canonical(&options.what).unwrap_or_else(|| options.what.clone()),
         machine: Machine::from_host(&Host::read()),
         load: options.load.to_string(),
         without: sides.without.to_string(),
@@ -88,14 +87,6 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
         advise(Tone::Careful, &wrapped(&why.to_string(), columns()));
     }
     Ok(verdict(Some(outcome)))
-}
-
-/// Returns the id of the one record that a name stands for, or the name.
-fn record_id(name: &str) -> String {
-    match catalogue().resolve(name).as_slice() {
-        [record] => record.id.clone(),
-        _ => name.to_owned(),
-    }
 }
 
 /// The two tunings that take turns.

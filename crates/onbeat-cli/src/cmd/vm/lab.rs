@@ -44,10 +44,6 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
 
     let out = options.out.clone().unwrap_or_else(|| default_out(path));
     let niceness = if matrix.clock == ClockChoice::Real { 0 } else { NICENESS };
-    let real = match (matrix.clock, boots.first()) {
-        (ClockChoice::Real, Some(boot)) => Some(stock.real_clock(boot, stop)?),
-        _ => None,
-    };
     let laboratory = Laboratory {
         work: &stock.work,
         out: &out,
@@ -60,7 +56,7 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
 
     let mut progress = CellLines::new(&begun);
     let mut report = |event: CampaignEvent<'_>| progress.show(&event);
-    match (matrix.clock, real) {
+    match (matrix.clock, laboratory.boots.first()) {
         (ClockChoice::Virtual { shift }, _) => {
             let clock = |seed| Virtual { shift, seed };
             let results = laboratory.conduct(&matrix, clock, stop, &mut report)?;
@@ -70,7 +66,8 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
             }
             Ok(conclude(&results, &out, stop.load(Ordering::Relaxed)))
         }
-        (ClockChoice::Real, Some(real)) => {
+        (ClockChoice::Real, Some(boot)) => {
+            let real = stock.real_clock(boot, stop)?;
             let results = laboratory.conduct(&matrix, |_| real.clone(), stop, &mut report)?;
             say_figures(options, &results)?;
             Ok(conclude(&results, &out, stop.load(Ordering::Relaxed)))
