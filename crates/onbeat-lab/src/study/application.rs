@@ -139,11 +139,11 @@ pub fn answer(port: &mut File, servo: &mut Servo, side: AnsweringSide) -> io::Re
         match (number_of(&command), &page) {
             (EXCHANGE, Some(page)) => joined::answer_on(page),
             (number, _) => {
-                let pulse = servo.pulse(number);
-                let ticks = timer.as_ref().map_or(0, PmTimer::read);
+                let mut pulse = servo.pulse(number);
+                pulse.ticks = timer.as_ref().map_or(0, PmTimer::read);
                 let after_ns = Monotonic.now().ns_since(pulse.edge);
-                let after_ns = u32::try_from(after_ns).unwrap_or(u32::MAX);
-                port.write_all(&answer_to(&command, pulse, TimerReading { ticks, after_ns }))?;
+                pulse.after_ns = u32::try_from(after_ns).unwrap_or(u32::MAX);
+                port.write_all(&answer_to(&command, pulse))?;
             }
         }
     }
@@ -159,33 +159,18 @@ fn command_of(number: u32) -> [u8; COMMAND_LENGTH] {
     command
 }
 
-/// The timer at an edge; 0 without one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TimerReading {
-    ticks: u32,
-    /// The reading was over by then, in nanoseconds after the edge.
-    after_ns: u32,
-}
-
-fn answer_to(
-    command: &[u8; COMMAND_LENGTH],
-    pulse: Pulse,
-    timer: TimerReading,
-) -> [u8; ANSWER_LENGTH] {
+fn answer_to(command: &[u8; COMMAND_LENGTH], pulse: Pulse) -> [u8; ANSWER_LENGTH] {
     let mut answer = [0; ANSWER_LENGTH];
     answer[..8].copy_from_slice(command);
     answer[8..16].copy_from_slice(&pulse.edge.as_ns().to_le_bytes());
     answer[16..20].copy_from_slice(&pulse.pulses.to_le_bytes());
-    answer[20..24].copy_from_slice(&timer.ticks.to_le_bytes());
-    answer[24..].copy_from_slice(&timer.after_ns.to_le_bytes());
+    answer[20..24].copy_from_slice(&pulse.ticks.to_le_bytes());
+    answer[24..].copy_from_slice(&pulse.after_ns.to_le_bytes());
     answer
 }
 
 /// The pulse of an answer; `None` where it is the answer to another command.
-fn pulse_of(
-    answer: &[u8; ANSWER_LENGTH],
-    command: &[u8; COMMAND_LENGTH],
-) -> Option<(Pulse, TimerReading)> {
+fn pulse_of(answer: &[u8; ANSWER_LENGTH], command: &[u8; COMMAND_LENGTH]) -> Option<Pulse> {
     let (head, rest) = answer.split_first_chunk::<COMMAND_LENGTH>()?;
     let (edge, rest) = rest.split_first_chunk::<8>()?;
     let edge = onbeat_rt::Instant::from_ns(u64::from_le_bytes(*edge));
@@ -194,7 +179,7 @@ fn pulse_of(
         .map(|four| four.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)));
     let mut number = || numbers.next();
     let (pulses, ticks, after_ns) = (number()?, number()?, number()?);
-    (head == command).then_some((Pulse { edge, pulses }, TimerReading { ticks, after_ns }))
+    (head == command).then_some(Pulse { edge, pulses, ticks, after_ns })
 }
 
 /// How the clock of the side that answers is related to this one.
@@ -351,7 +336,7 @@ impl CommandSender<'_> {
             let mut answer = [0; ANSWER_LENGTH];
             read_exactly(&mut self.port, &mut answer, Some(ANSWER_WITHIN), self.stop)?;
             let received = Monotonic.now();
-            let (pulse, timer) = pulse_of(&answer, &command).ok_or_else(|| {
+            let pulse = pulse_of(&answer, &command).ok_or_else(|| {
                 io::Error::new(io::ErrorKind::InvalidData, "an answer is another command's")
             })?;
 
@@ -359,7 +344,7 @@ impl CommandSender<'_> {
             self.answers.pulses = pulse.pulses;
             if let Some(held) = &mut self.held {
                 held.check(pulse.edge)?;
-                self.answers.take_edge(from, timer);
+                self.answers.take_edge(from, pulse);
             }
             self.round_trips.push(PageExchange { sent, stamp: pulse.edge, received });
             std::thread::sleep(PAUSE);
@@ -399,9 +384,9 @@ impl CommandSender<'_> {
 impl Answers {
     /// Adds an edge of virtual time: the timer was read after it, at an instant that is known to
     /// within `after_ns`.
-    fn take_edge(&mut self, from: u32, timer: TimerReading) {
-        let after_ns = u64::from(timer.after_ns);
-        let most_ns = pm_timer::ns_between(from, timer.ticks);
+    fn take_edge(&mut self, from: u32, pulse: Pulse) {
+        let after_ns = u64::from(pulse.after_ns);
+        let most_ns = pm_timer::ns_between(from, pulse.ticks);
         self.edges_ns.push(most_ns.saturating_sub(after_ns / 2));
         self.bound_ns = self.bound_ns.max(Some(after_ns + pm_timer::ROUNDED_NS));
     }
@@ -473,8 +458,6 @@ fn read_exactly(
 mod tests {
     use super::*;
 
-    const NO_TIMER: TimerReading = TimerReading { ticks: 0, after_ns: 0 };
-
     /// A side that answers as `onbeat agent answer` does.
     fn answering(port: UnixStream) {
         let mut servo = Servo::open(None).expect("a servo");
@@ -522,8 +505,9 @@ mod tests {
     #[test]
     fn an_edge_of_virtual_time_is_that_of_the_timer_less_its_reading() {
         let mut answers = Answers::default();
-        answers.take_edge(0xff_ff00, TimerReading { ticks: 0x00_0100, after_ns: 2_000 });
-        answers.take_edge(0, TimerReading { ticks: 3_580, after_ns: 4_000 });
+        let pulse = Servo::open(None).expect("a servo").pulse(0);
+        answers.take_edge(0xff_ff00, Pulse { ticks: 0x00_0100, after_ns: 2_000, ..pulse });
+        answers.take_edge(0, Pulse { ticks: 3_580, after_ns: 4_000, ..pulse });
         // 512 ticks past the counter's end, and a millisecond.
         assert_eq!(answers.edges_ns, [143_034 - 1_000, 1_000_127 - 2_000]);
         assert_eq!(answers.bound_ns, Some(4_560));
@@ -537,8 +521,7 @@ mod tests {
             let mut command = [0; COMMAND_LENGTH];
             for number in 0..3 {
                 far.read_exact(&mut command).expect("a command");
-                far.write_all(&answer_to(&command, servo.pulse(number), NO_TIMER))
-                    .expect("an answer");
+                far.write_all(&answer_to(&command, servo.pulse(number))).expect("an answer");
             }
             far.read_exact(&mut command).expect("the last command");
         }

@@ -20,6 +20,10 @@ pub(super) struct Pulse {
     pub(super) edge: Instant,
     /// Pulses so far.
     pub(super) pulses: u32,
+    /// The timer at the edge; 0 without one.
+    pub(super) ticks: u32,
+    /// The reading of the timer was over by then, in nanoseconds after the edge.
+    pub(super) after_ns: u32,
 }
 
 impl Servo {
@@ -37,7 +41,7 @@ impl Servo {
         let is_made = self.output.as_ref().is_none_or(|output| output.set((number & 1) as u8));
         let edge = Monotonic.now();
         self.pulses += u32::from(is_made);
-        Pulse { edge, pulses: self.pulses }
+        Pulse { edge, pulses: self.pulses, ticks: 0, after_ns: 0 }
     }
 }
 
