@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use onbeat::campaign::{Campaign, CampaignEvent};
+use onbeat::campaign::{Campaign, CampaignEvent, ResultStore};
 use onbeat::record::Series;
 
 use super::results::LabResults;
-use super::store::LabStore;
+use super::store::RECORD;
 use super::{Experiment, Matrix, StoredExperiment};
 use crate::vm::clock::{Virtual, VmClock};
 use crate::vm::replay::{Replay, ReplayTarget, replay};
@@ -94,7 +94,7 @@ impl Laboratory<'_> {
         stop: &AtomicBool,
         report: &mut dyn FnMut(CampaignEvent<'_>),
     ) -> Result<LabResults<C>, VmError> {
-        let store = LabStore::open(self.out)?;
+        let store = ResultStore::open(self.out, RECORD)?;
         let prepared = self.prepare(matrix, clock, &store)?;
         let queue = queue(&prepared, self.again);
         let mut results: Vec<Option<StoredExperiment>> =
@@ -114,7 +114,7 @@ impl Laboratory<'_> {
                 differing.extend((!same).then(|| experiment.clone()));
                 campaign.report(CampaignEvent::Compared { cell, same });
             } else {
-                let kept = store.keep(experiment, key, &result)?;
+                let kept = StoredExperiment::keep(&store, experiment, key, &result)?;
                 campaign.report(CampaignEvent::Stored { cell, elapsed_s: kept.elapsed_s });
                 results[index] = Some(kept);
             }
@@ -146,7 +146,7 @@ impl Laboratory<'_> {
         kernel: Option<&str>,
         stop: &AtomicBool,
     ) -> Result<(StoredExperiment, Replay), VmError> {
-        let store = LabStore::open(self.out)?;
+        let store = ResultStore::open(self.out, RECORD)?;
         let mut worst = None;
         for one in self.prepare(matrix, clock, &store)? {
             let Some(stored) = &one.stored else { continue };
@@ -176,7 +176,7 @@ impl Laboratory<'_> {
         &self,
         matrix: &Matrix,
         clock: impl Fn(u32) -> C,
-        store: &LabStore,
+        store: &ResultStore,
     ) -> Result<Vec<Prepared<C>>, VmError> {
         let qemu = qemu_version()?;
         let mut all = Vec::new();
@@ -192,7 +192,7 @@ impl Laboratory<'_> {
             let job = matrix.job(&experiment);
             let identity = format!("{qemu}\n{}", guest.identity(&job)?);
             let key = key_of(identity.as_bytes());
-            let stored = store.find(&experiment, &key)?;
+            let stored = StoredExperiment::find(store, &experiment, &key)?;
             all.push(Prepared { experiment, guest, job, key, stored });
         }
 

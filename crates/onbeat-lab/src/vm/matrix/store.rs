@@ -11,7 +11,7 @@ use crate::vm::clock::VmClock;
 use crate::vm::{GuestResult, VmError, merged};
 
 /// The file that describes an experiment, in its directory.
-const RECORD: &str = "experiment.json";
+pub(super) const RECORD: &str = "experiment.json";
 /// Directory of the files that the guest has sent.
 const SENT: &str = "sent";
 /// Letters of a directory's name before the key.
@@ -38,6 +38,45 @@ pub struct StoredExperiment {
 }
 
 impl StoredExperiment {
+    /// Returns what an earlier run has stored under this key.
+    pub(super) fn find(
+        store: &ResultStore,
+        experiment: &Experiment,
+        key: &str,
+    ) -> Result<Option<Self>, VmError> {
+        let place = place(experiment, key);
+        let stored: Option<Self> = store.find(&place)?;
+        let directory = store.path().join(place);
+        Ok(stored.map(|stored| Self { directory, ..stored }))
+    }
+
+    /// Stores what a guest has sent, with its console, its job and QEMU's command.
+    pub(super) fn keep<C: VmClock>(
+        store: &ResultStore,
+        experiment: &Experiment,
+        key: &str,
+        result: &GuestResult<C>,
+    ) -> Result<Self, VmError> {
+        let place = place(experiment, key);
+        let sent = Path::new(SENT);
+        let stored = Self {
+            cell: experiment.cell.clone(),
+            seed: experiment.seed,
+            clock: C::NAME.to_owned(),
+            release: result.release.clone(),
+            digest: result.digest(),
+            elapsed_s: result.elapsed.as_secs_f64(),
+            run_files: result.run_files().map(|file| sent.join(&file.path)).collect(),
+            directory: store.path().join(&place),
+        };
+
+        store.keep(&place, &stored, |into| {
+            result.write_to(&into.join(SENT))?;
+            result.copy_log_to(into)
+        })?;
+        Ok(stored)
+    }
+
     /// The account of the edges that its measurement sent to a second board, if there was one.
     ///
     /// # Errors
@@ -68,56 +107,6 @@ impl StoredExperiment {
         let of_run = |run: RunFile| (run.distribution(series), run.moments(series));
         let runs = self.runs().map(|run| run.map(of_run)).collect::<Result<Vec<_>, _>>()?;
         Ok(merged(&runs))
-    }
-}
-
-/// The directory of all results of a laboratory.
-#[derive(Debug)]
-pub(super) struct LabStore(ResultStore);
-
-impl LabStore {
-    /// Opens a store, creating it if need be.
-    pub(super) fn open(path: &Path) -> Result<Self, VmError> {
-        Ok(Self(ResultStore::open(path, RECORD)?))
-    }
-
-    /// Returns what an earlier run has stored under this key.
-    pub(super) fn find(
-        &self,
-        experiment: &Experiment,
-        key: &str,
-    ) -> Result<Option<StoredExperiment>, VmError> {
-        let place = place(experiment, key);
-        let stored: Option<StoredExperiment> = self.0.find(&place)?;
-        let directory = self.0.path().join(place);
-        Ok(stored.map(|stored| StoredExperiment { directory, ..stored }))
-    }
-
-    /// Stores what a guest has sent, with its console, its job and QEMU's command.
-    pub(super) fn keep<C: VmClock>(
-        &self,
-        experiment: &Experiment,
-        key: &str,
-        result: &GuestResult<C>,
-    ) -> Result<StoredExperiment, VmError> {
-        let place = place(experiment, key);
-        let sent = Path::new(SENT);
-        let stored = StoredExperiment {
-            cell: experiment.cell.clone(),
-            seed: experiment.seed,
-            clock: C::NAME.to_owned(),
-            release: result.release.clone(),
-            digest: result.digest(),
-            elapsed_s: result.elapsed.as_secs_f64(),
-            run_files: result.run_files().map(|file| sent.join(&file.path)).collect(),
-            directory: self.0.path().join(&place),
-        };
-
-        self.0.keep(&place, &stored, |into| {
-            result.write_to(&into.join(SENT))?;
-            result.copy_log_to(into)
-        })?;
-        Ok(stored)
     }
 }
 
@@ -164,11 +153,12 @@ mod tests {
         let matrix = Matrix::from_toml(text, Path::new(".")).expect("a file");
         let experiment = &matrix.experiments()[0];
 
-        let store = LabStore::open(&directory.path().join("out")).expect("a store");
-        assert_eq!(store.find(experiment, "k1").expect("no error"), None);
-        let kept = store.keep(experiment, "k1", &result(&guest, "x")).expect("a directory");
-        assert_eq!(store.find(experiment, "k1").expect("no error"), Some(kept.clone()));
-        assert_eq!(store.find(experiment, "k2").expect("no error"), None);
+        let store = ResultStore::open(&directory.path().join("out"), RECORD).expect("a store");
+        let find = |key| StoredExperiment::find(&store, experiment, key).expect("no error");
+        assert_eq!(find("k1"), None);
+        let sent = result(&guest, "x");
+        let kept = StoredExperiment::keep(&store, experiment, "k1", &sent).expect("a directory");
+        assert_eq!((find("k1"), find("k2")), (Some(kept.clone()), None));
         assert!(kept.directory.ends_with("a-b-c-default-PM-idle-1-k1"), "{:?}", kept.directory);
         assert!(kept.directory.join("sent/runs/1/latency.onbeat.hlog").exists());
         assert_eq!(fs::read(kept.directory.join(CONSOLE)).expect("a console"), b"lines");
