@@ -169,50 +169,37 @@ pub struct MeasurementPlan<'m> {
 /// [`BenchError`]. The load has ended, the tuning is undone, and what was recorded stays.
 pub fn measure(
     plan: &MeasurementPlan<'_>,
-    opened: OpenedProbe,
+    OpenedProbe { setting, mut parts }: OpenedProbe,
     past: Option<Past>,
     conditions: Conditions<'_>,
 ) -> Result<Account, BenchError> {
+    let Conditions { carrier, interruptions, report } = conditions;
+    let ProbePlan { probe, releases, .. } = plan.what;
     let origin = Origin::now();
     let mut header = plan.what.run_header(origin.unix_s);
-    let load = BackgroundLoad::start(plan.load, conditions.carrier)?;
+    let load = BackgroundLoad::start(plan.load, carrier)?;
     let tuned = plan.tuning.map(RunTuning::make).transpose()?;
+    // Declared behind the tuning: where something fails, the load ends before that is undone.
+    let mut load = load;
     if let Some(tuned) = &tuned {
         header.grants.extend_from_slice(&tuned.grants);
         for words in tuned.words() {
-            (conditions.report)(CampaignEvent::Warned(words));
+            report(CampaignEvent::Warned(words));
         }
     }
 
-    let destination = Destination { path: plan.path, header, origin: origin.at };
-    let measured = measure_tuned(plan, opened, (past, destination), load, conditions);
-    let undone = tuned.map_or(Ok(()), TunedHost::undo);
-    let account = measured?;
-    undone?;
-    Ok(account)
-}
-
-fn measure_tuned(
-    plan: &MeasurementPlan<'_>,
-    OpenedProbe { setting, mut parts }: OpenedProbe,
-    (past, destination): (Option<Past>, Destination<'_>),
-    mut load: BackgroundLoad,
-    conditions: Conditions<'_>,
-) -> Result<Account, BenchError> {
-    let Conditions { interruptions, report, .. } = conditions;
-    let ProbePlan { probe, releases, .. } = plan.what;
     let began = Monotonic.now();
     let cell = Cell::new(probe.name, plan.load.to_string());
     let index = past.as_ref().map_or(0, |past| past.next_block);
     let releases = past.as_ref().map_or(*releases, |past| run_dir::releases_left(past, *releases));
     let mut run = match past {
         Some(past) => {
-            let run = Run::resume(past, destination.header, setting)?;
+            let run = Run::resume(past, header, setting)?;
             report(CampaignEvent::Resumed);
             run_dir::take_up(plan.out, plan.path)?;
             run
         }
-        None => Run::open(destination, setting)?,
+        None => Run::open(Destination { path: plan.path, header, origin: origin.at }, setting)?,
     };
 
     if probe.line_a_second {
@@ -228,5 +215,7 @@ fn measure_tuned(
 
     load.stop(run.recorder(), &mut |words| report(CampaignEvent::Warned(&words)));
     ran?;
-    Ok(run.close()?)
+    let account = run.close()?;
+    tuned.map_or(Ok(()), TunedHost::undo)?;
+    Ok(account)
 }
