@@ -81,7 +81,40 @@ pub fn conduct<'c>(
         }
     };
 
-    let mut conductor = BenchConductor::open(plan, unfinished, conditions)?;
+    let BenchConditions { dir, cell, common: conditions, look } = conditions;
+    let origin = Origin::now();
+    let (file, resumed) = match unfinished {
+        None => {
+            let header = Header {
+                findings: plan.findings.clone(),
+                ..probe::header(&plan.command, "bench", &[], origin.unix_s)
+            };
+            (SharedFile::create(dir, origin, &header)?, None)
+        }
+        Some(unfinished) => {
+            let (file, measured) = unfinished.take_up(origin)?;
+            (file, Some(measured))
+        }
+    };
+
+    let (explainer, ladder) = if plan.causes && plan.cpus.is_empty() {
+        Explainer::open_with_grants(NO_LOOP_YET, &FlightSetting::default())
+    } else {
+        (None, Vec::new())
+    };
+    let mut conductor = BenchConductor {
+        plan,
+        dir,
+        cell,
+        conditions,
+        look,
+        file,
+        resumed,
+        slots: Vec::new(),
+        ladder,
+        shielding: Shielding::begin(&plan.journal, &plan.command)?,
+        explainer,
+    };
     let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(schedule));
     let closed = conductor.close(ran.is_ok());
     ran.and(closed)
@@ -132,48 +165,7 @@ fn is_part_of_tuning(grant: &Grant) -> bool {
     matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))
 }
 
-impl<'c> BenchConductor<'c> {
-    fn open(
-        plan: &'c BenchPlan,
-        unfinished: Option<UnfinishedBench>,
-        conditions: BenchConditions<'c>,
-    ) -> Result<Self, BenchError> {
-        let BenchConditions { dir, cell, common: conditions, look } = conditions;
-        let origin = Origin::now();
-        let (file, resumed) = match unfinished {
-            None => {
-                let header = Header {
-                    findings: plan.findings.clone(),
-                    ..probe::header(&plan.command, "bench", &[], origin.unix_s)
-                };
-                (SharedFile::create(dir, origin, &header)?, None)
-            }
-            Some(unfinished) => {
-                let (file, measured) = unfinished.take_up(origin)?;
-                (file, Some(measured))
-            }
-        };
-
-        let (explainer, ladder) = if plan.causes && plan.cpus.is_empty() {
-            Explainer::open_with_grants(NO_LOOP_YET, &FlightSetting::default())
-        } else {
-            (None, Vec::new())
-        };
-        Ok(Self {
-            plan,
-            dir,
-            cell,
-            conditions,
-            look,
-            file,
-            resumed,
-            slots: Vec::new(),
-            ladder,
-            shielding: Shielding::begin(&plan.journal, &plan.command)?,
-            explainer,
-        })
-    }
-
+impl BenchConductor<'_> {
     fn run_turns(&mut self, mut rest: Schedule) -> Result<(), BenchError> {
         let mut pace = pace(self.plan);
         let ends_s = match self.resumed {

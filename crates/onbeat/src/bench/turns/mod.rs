@@ -43,14 +43,52 @@ const SEED: u64 = 1;
 ///
 /// # Errors
 /// [`BenchError`]. What was recorded before stays, and the load has ended.
-pub fn conduct(
-    plan: &TurnsPlan,
-    opened: OpenedProbe,
+pub fn conduct<'p>(
+    plan: &'p TurnsPlan,
+    OpenedProbe { setting, parts }: OpenedProbe,
     unfinished: Option<UnfinishedTurns>,
     dir: &Path,
     conditions: Conditions<'_>,
 ) -> Result<(), BenchError> {
-    let mut conductor = TurnsConductor::open(plan, opened, unfinished, dir, conditions)?;
+    let origin = Origin::now();
+    let (file, tuning, pasts) = match unfinished {
+        None => {
+            let file = SharedFile::create(dir, origin, &plan.what.header(origin.unix_s))?;
+            (file, None, plan.loads.iter().map(|_| None).collect())
+        }
+        Some(unfinished) => {
+            unfinished.check(plan)?;
+            let UnfinishedTurns { bench, tuning, pasts } = unfinished;
+            let last_t = pasts.iter().flatten().map(|past| past.last_t).fold(0.0, f64::max);
+            let mut file = SharedFile::resume(bench, last_t, origin)?;
+            file.note_resume()?;
+            (file, Some(tuning), pasts)
+        }
+    };
+
+    let left = plan.left(&pasts);
+    let slot = |(load, past): (&'p Load, Option<Past>)| LoadSlot {
+        load,
+        path: dir.join(plan.file_name(load)),
+        run: None,
+        blocks: past.as_ref().map_or(0, |past| past.next_block),
+        is_noted: past.is_some(),
+        past,
+    };
+    let slots = plan.loads.iter().zip(pasts).map(slot).collect();
+    let (explainer, evidence) = causes::open(&setting);
+    let mut conductor = TurnsConductor {
+        shares: Shares::new(left, plan.block_releases(), plan.order, SEED),
+        plan,
+        setting: Setting { causes: false, ..setting },
+        conditions,
+        file,
+        slots,
+        ready: Some(parts),
+        tuning,
+        explainer: explainer.map(|explainer| Box::new(explainer) as Box<dyn SpikeExplainer>),
+        evidence,
+    };
     let ran = conductor.run_blocks();
     let closed = conductor.close(ran.is_ok());
     ran.and(closed)
@@ -84,55 +122,7 @@ struct TurnsConductor<'p, 'c> {
     evidence: Vec<Grant>,
 }
 
-impl<'p, 'c> TurnsConductor<'p, 'c> {
-    fn open(
-        plan: &'p TurnsPlan,
-        OpenedProbe { setting, parts }: OpenedProbe,
-        unfinished: Option<UnfinishedTurns>,
-        dir: &Path,
-        conditions: Conditions<'c>,
-    ) -> Result<Self, BenchError> {
-        let origin = Origin::now();
-        let (file, tuning, pasts) = match unfinished {
-            None => {
-                let file = SharedFile::create(dir, origin, &plan.what.header(origin.unix_s))?;
-                (file, None, plan.loads.iter().map(|_| None).collect())
-            }
-            Some(unfinished) => {
-                unfinished.check(plan)?;
-                let UnfinishedTurns { bench, tuning, pasts } = unfinished;
-                let last_t = pasts.iter().flatten().map(|past| past.last_t).fold(0.0, f64::max);
-                let mut file = SharedFile::resume(bench, last_t, origin)?;
-                file.note_resume()?;
-                (file, Some(tuning), pasts)
-            }
-        };
-
-        let left = plan.left(&pasts);
-        let slot = |(load, past): (&'p Load, Option<Past>)| LoadSlot {
-            load,
-            path: dir.join(plan.file_name(load)),
-            run: None,
-            blocks: past.as_ref().map_or(0, |past| past.next_block),
-            is_noted: past.is_some(),
-            past,
-        };
-        let slots = plan.loads.iter().zip(pasts).map(slot).collect();
-        let (explainer, evidence) = causes::open(&setting);
-        Ok(Self {
-            shares: Shares::new(left, plan.block_releases(), plan.order, SEED),
-            plan,
-            setting: Setting { causes: false, ..setting },
-            conditions,
-            file,
-            slots,
-            ready: Some(parts),
-            tuning,
-            explainer: explainer.map(|explainer| Box::new(explainer) as Box<dyn SpikeExplainer>),
-            evidence,
-        })
-    }
-
+impl TurnsConductor<'_, '_> {
     fn run_blocks(&mut self) -> Result<(), BenchError> {
         while !self.conditions.is_stopped()
             && let Some((at, releases)) = self.shares.next_block()
