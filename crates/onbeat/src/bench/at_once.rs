@@ -8,6 +8,7 @@
 //! Absent on purpose: the flight recorder. It follows one loop; its events would delay all others.
 //! Where wake-ups are split, BPF records of each loop what that takes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,6 +77,7 @@ struct Together<'t> {
     begin: OnceLock<bool>,
     /// What records the stamps of all loops, where wake-ups are split; why there is none.
     splits: Option<Result<SplitRecorder, String>>,
+    seen: BTreeMap<u32, SeenSoFar>,
 }
 
 /// What a loop has measured so far.
@@ -106,10 +108,10 @@ pub fn conduct(
         interruptions: conditions.interruptions,
         begin: OnceLock::new(),
         splits: plan.what.setting.split.then(SplitRecorder::open),
+        seen: plan.cpus.iter().map(|cpu| (*cpu, SeenSoFar::default())).collect(),
     };
 
-    let seen: Vec<SeenSoFar> = plan.cpus.iter().map(|_| SeenSoFar::default()).collect();
-    let measured = measure_all(&together, &seen, &mut file, &mut load, &mut conditions);
+    let measured = measure_all(&together, &mut file, &mut load, &mut conditions);
 
     let ended = load.end(|| file.seconds());
     match ended {
@@ -123,7 +125,6 @@ pub fn conduct(
 
 fn measure_all(
     together: &Together<'_>,
-    seen: &[SeenSoFar],
     file: &mut SharedFile,
     load: &mut BackgroundLoad,
     conditions: &mut Conditions<'_>,
@@ -132,11 +133,11 @@ fn measure_all(
         let mut loops = Vec::new();
         let mut refused = None;
         let (opened, all_opened) = channel();
-        for (cpu, seen) in together.plan.cpus.iter().copied().zip(seen) {
+        for cpu in together.plan.cpus.iter().copied() {
             let opened = opened.clone();
             let started = thread::Builder::new()
                 .name(format!("onbeat-cpu{cpu}"))
-                .spawn_scoped(threads, move || together.measure(cpu, seen, opened));
+                .spawn_scoped(threads, move || together.measure(cpu, opened));
             match started {
                 Ok(started) => loops.push((cpu, started)),
                 Err(source) => {
@@ -151,8 +152,7 @@ fn measure_all(
         let noted = file.writer.note(&Note::Bench(Box::new(together.plan.note(distinct(&opened)))));
         let runs = noted.is_ok() && opened.len() == together.plan.cpus.len();
         let _ = together.begin.set(runs);
-        let watched =
-            if runs { watch(together, &loops, seen, (file, load), conditions) } else { Ok(()) };
+        let watched = if runs { watch(together, &loops, (file, load), conditions) } else { Ok(()) };
 
         let joined: Vec<Result<Account, BenchError>> = loops.into_iter().map(join).collect();
         noted?;
@@ -188,7 +188,6 @@ fn join((cpu, ended): Loop<'_>) -> Result<Account, BenchError> {
 fn watch(
     together: &Together<'_>,
     loops: &[Loop<'_>],
-    seen: &[SeenSoFar],
     (file, load): (&mut SharedFile, &mut BackgroundLoad),
     conditions: &mut Conditions<'_>,
 ) -> Result<(), BenchError> {
@@ -200,10 +199,10 @@ fn watch(
             return Err(why.into());
         }
 
-        let cycles = seen.iter().map(|of| of.cycles.load(Ordering::Relaxed)).sum();
-        let worst = |of: &SeenSoFar| of.worst_ns.load(Ordering::Relaxed);
-        let all = together.plan.cpus.iter().copied().zip(seen.iter().map(worst));
-        let worst = all.max_by_key(|(_, ns)| *ns).unwrap_or_default();
+        let all = &together.seen;
+        let cycles = all.values().map(|of| of.cycles.load(Ordering::Relaxed)).sum();
+        let latencies = all.iter().map(|(cpu, of)| (*cpu, of.worst_ns.load(Ordering::Relaxed)));
+        let worst = latencies.max_by_key(|(_, ns)| *ns).unwrap_or_default();
         let elapsed_s = file.elapsed_s() - began_s;
         (conditions.report)(CampaignEvent::AtOnce { elapsed_s, cycles, worst });
         thread::sleep(LOOK);
@@ -214,12 +213,8 @@ fn watch(
 impl Together<'_> {
     /// Opens the run of a CPU, waits for all others, and runs its loop. Called by a thread of its
     /// own, which records the loop.
-    fn measure(
-        &self,
-        cpu: u32,
-        seen: &SeenSoFar,
-        opened: Sender<Vec<Grant>>,
-    ) -> Result<Account, RunError> {
+    fn measure(&self, cpu: u32, opened: Sender<Vec<Grant>>) -> Result<Account, RunError> {
+        let seen = &self.seen[&cpu];
         let prepared = self.open(cpu);
         if let Ok((run, _)) = &prepared {
             // The conductor receives until all senders are gone.
