@@ -21,6 +21,7 @@ use onbeat::thread::ThreadRequest;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
+use super::measure::StudyBench;
 use super::servo::{Pulse, Servo};
 use super::store::Answers;
 use crate::joined::{self, ClockRelation, ExchangeHost, PageExchange, SharedPage};
@@ -392,18 +393,14 @@ impl Answers {
     }
 }
 
-/// The same without a guest: the program answers on `cpu` of this machine.
+/// The same without a guest: the program answers on the CPU of the measured loop.
 ///
 /// # Errors
 /// When the program cannot be started.
-pub(super) fn command_outside(
-    onbeat: &Path,
-    cpu: u32,
-    commands: u32,
-    stop: &AtomicBool,
-) -> io::Result<Answers> {
+pub(super) fn command_outside(bench: &StudyBench<'_>) -> io::Result<Answers> {
+    let (cpu, commands, stop) = (bench.loop_cpu(), bench.study.commands, bench.stop);
     let (near, far) = UnixStream::pair()?;
-    let mut command = Command::new(onbeat);
+    let mut command = Command::new(bench.onbeat);
     command.args(["agent", "answer", "--cpu", &cpu.to_string()]).stdin(OwnedFd::from(far));
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = process::spawn(&mut command, 0)?;

@@ -10,7 +10,7 @@ use onbeat_tune::{CpuList, TuneError};
 use super::baseline::{baseline, loop_setup};
 use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
-use super::host::{StudyHost, outstanding};
+use super::host::StudyHost;
 use super::measure::StudyBench;
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
@@ -73,10 +73,10 @@ pub fn conduct<C: VmClock>(
     let baseline = baseline(request.study, C::NAME, request.because, &store)?;
     let own = CpuList::parse_list(&baseline.host_cpus).map_err(TuneError::from)?;
     let setup = loop_setup(&own, request.study, C::NAME);
-    let mut host = StudyHost::open(request.journals, request.command, setup)?;
+    let mut host = StudyHost::open(request, setup)?;
 
     let rows = Rows::new(&baseline.stages, request.study.price_settings);
-    let outstanding = outstanding(&host.tree, &baseline.stages, &host.setup)?;
+    let outstanding = host.outstanding(&baseline.stages)?;
     let found = look_for(request, &rows, outstanding.is_empty(), &store, C::NAME)?;
     let Found { due, stored: mut measured, waiting } = found;
     say_where(&baseline, request.study.probe.as_ref(), report);

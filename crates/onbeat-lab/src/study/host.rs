@@ -1,14 +1,13 @@
 //! The host of a study: settings of a row are made before its measurements and undone after them,
 //! on record first, so that the next start undoes what a killed study has left.
 
-use std::path::Path;
-
 use onbeat::bench::host_settings::{self, make_plan, planned};
 use onbeat_tune::apply::{OnRefusal, StepOutcome, owners};
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::journal::ChangeId;
 use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose, UndoMode};
 
+use super::conduct::StudyRequest;
 use super::error::StudyError;
 use super::row::Stage;
 use super::setting::{Means, is_of_host};
@@ -33,17 +32,37 @@ pub(super) struct Made {
 
 impl StudyHost {
     /// Takes the lock on the journal: no other onbeat changes this machine meanwhile.
-    pub(super) fn open(
-        journals: &Path,
-        command: &str,
-        setup: LoopSetup,
-    ) -> Result<Self, StudyError> {
+    pub(super) fn open(request: &StudyRequest<'_>, setup: LoopSetup) -> Result<Self, StudyError> {
+        let StudyRequest { journals, command, .. } = *request;
         let host = LiveHost::new();
         if !host.is_root() {
             return Err(StudyError::NeedsRoot { command: command.to_owned() });
         }
         let journal = Journal::begin(journals, &host, &Purpose::new("vm study", command))?;
         Ok(Self { host, tree: HostTree::live(), journal, setup })
+    }
+
+    /// Finds out which parameters of the stages are not in effect in this boot, as they are written
+    /// on the kernel command line: probed, whatever a boot loader's file says.
+    pub(super) fn outstanding(&self, stages: &[Stage]) -> Result<Vec<String>, StudyError> {
+        let settings = stages.iter().flat_map(|stage| &stage.settings);
+        let ids: Vec<&str> = settings
+            .filter(|one| one.means() == Some(Means::Boot))
+            .map(|one| one.id.as_str())
+            .collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+
+        let plan = planned(&self.tree, &ids, &self.setup)?;
+        let mut parameters: Vec<String> = Vec::new();
+        // Several tunings may take the same parameter.
+        for word in plan.boot_parameters().flat_map(|step| step.new.split_whitespace()) {
+            if !parameters.iter().any(|known| known == word) {
+                parameters.push(word.to_owned());
+            }
+        }
+        Ok(parameters)
     }
 
     /// Makes the settings of the host among `ids`. What the kernel refuses is left out and reported.
@@ -92,31 +111,4 @@ impl StudyHost {
         self.journal.undo_all(&self.host, UndoMode::Careful)?;
         Ok(self.journal.close()?)
     }
-}
-
-/// Finds out which parameters of the stages are not in effect in this boot, as they are written on
-/// the kernel command line: probed, whatever a boot loader's file says.
-pub(super) fn outstanding(
-    tree: &HostTree,
-    stages: &[Stage],
-    setup: &LoopSetup,
-) -> Result<Vec<String>, StudyError> {
-    let settings = stages.iter().flat_map(|stage| &stage.settings);
-    let ids: Vec<&str> = settings
-        .filter(|one| one.means() == Some(Means::Boot))
-        .map(|one| one.id.as_str())
-        .collect();
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-
-    let plan = planned(tree, &ids, setup)?;
-    let mut parameters: Vec<String> = Vec::new();
-    // Several tunings may take the same parameter.
-    for word in plan.boot_parameters().flat_map(|step| step.new.split_whitespace()) {
-        if !parameters.iter().any(|known| known == word) {
-            parameters.push(word.to_owned());
-        }
-    }
-    Ok(parameters)
 }

@@ -69,7 +69,7 @@ impl StudyBench<'_> {
     }
 
     /// The host CPU of the measured loop.
-    fn loop_cpu(&self) -> u32 {
+    pub(super) fn loop_cpu(&self) -> u32 {
         self.own.iter().last().unwrap_or(0)
     }
 
@@ -89,9 +89,7 @@ impl StudyBench<'_> {
             None => self.latency_outside(scratch, load)?,
         };
         let carried = self.host_load(load)?;
-        let commands = self.study.commands;
-        let answers =
-            application::command_outside(self.onbeat, self.loop_cpu(), commands, self.stop);
+        let answers = application::command_outside(self);
         drop(carried);
         // A failure of the application test is in its result.
         if self.stop.load(Ordering::Relaxed) {
