@@ -31,10 +31,9 @@ pub(super) fn resolved(
         loop_priority: i64::from(priority),
         ..LoopSetup::on(cpus)
     };
-    let request = SettingRequest { setup, plan_file };
-    let tree = HostTree::live();
-    let host = LiveHost::new();
-    let settings = names.into_iter().map(|name| resolve(name, (&tree, &host), &request));
+    let (tree, host) = (HostTree::live(), LiveHost::new());
+    let request = SettingRequest { tree: &tree, host: &host, setup, plan_file };
+    let settings = names.into_iter().map(|name| resolve(name, &request));
     Ok(settings.collect::<Result<Vec<_>, _>>()?)
 }
 

@@ -39,9 +39,12 @@ pub struct HostSetting {
     pub left_out: Vec<String>,
 }
 
-/// For which loop a setting is resolved.
-#[derive(Clone, Debug)]
+/// On which machine and for which loop a setting is resolved.
 pub struct SettingRequest<'r> {
+    /// What the checks of the catalogue read.
+    pub tree: &'r HostTree,
+    /// The same machine, as changes read and write it.
+    pub host: &'r dyn HostFiles,
     /// The loop; its CPUs are those of the bench.
     pub setup: LoopSetup,
     /// The file that `plan` stands for.
@@ -94,20 +97,16 @@ pub enum SettingRefusal {
 ///
 /// # Errors
 /// [`SettingRefusal`].
-pub fn resolve(
-    name: &str,
-    (tree, host): (&HostTree, &dyn HostFiles),
-    request: &SettingRequest<'_>,
-) -> Result<HostSetting, SettingRefusal> {
+pub fn resolve(name: &str, request: &SettingRequest<'_>) -> Result<HostSetting, SettingRefusal> {
     let setting = if name == PLACEBO {
-        placebo(host, request)
+        placebo(request)
     } else if name == PLAN || is_path(name) {
         of_file(name, request)?
     } else {
-        of_id(name, tree, request)?
+        of_id(name, request)?
     };
 
-    match owners::find(host, &setting.plan)? {
+    match owners::find(request.host, &setting.plan)? {
         Some(owner) => {
             let why = format!("cannot be measured: {owner}");
             Err(SettingRefusal::Refused { name: setting.name, why })
@@ -117,8 +116,8 @@ pub fn resolve(
 }
 
 /// Writes a value back as it is; without root it does nothing at all.
-fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
-    let value = host.read(PLACEBO_FILE).ok().filter(|_| host.is_root());
+fn placebo(request: &SettingRequest<'_>) -> HostSetting {
+    let value = request.host.read(PLACEBO_FILE).ok().filter(|_| request.host.is_root());
     let step = |value: String| PlanStep {
         id: PLACEBO.to_owned(),
         target: StepTarget::File { path: PLACEBO_FILE.to_owned(), compare: Kind::Text },
@@ -172,16 +171,13 @@ fn loop_options(plan: &Plan) -> LoopOptions {
 }
 
 /// An id of the catalogue, or an alias.
-fn of_id(
-    name: &str,
-    tree: &HostTree,
-    request: &SettingRequest<'_>,
-) -> Result<HostSetting, SettingRefusal> {
+fn of_id(name: &str, request: &SettingRequest<'_>) -> Result<HostSetting, SettingRefusal> {
+    let SettingRequest { tree, setup, .. } = request;
     let refused = |source| SettingRefusal::Plan { name: name.to_owned(), source };
-    let made = planned(tree, &[name], &request.setup).map_err(refused)?;
+    let made = planned(tree, &[name], setup).map_err(refused)?;
     let setting = HostSetting::of_plan(name, made);
     if setting.plan.steps.is_empty() && setting.implies == LoopOptions::default() {
-        return Err(match why_nothing(name, tree, &request.setup) {
+        return Err(match why_nothing(name, tree, setup) {
             Some(finding) => refusal(name.to_owned(), finding),
             None => setting.nothing_to_make(),
         });

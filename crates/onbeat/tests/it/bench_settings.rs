@@ -128,13 +128,17 @@ impl HostFiles for FakeMachine {
     fn pause(&self) {}
 }
 
-fn request(plan_file: Option<&Path>) -> SettingRequest<'_> {
-    SettingRequest { setup: LoopSetup::on("3".parse().unwrap()), plan_file }
+fn request<'r>(
+    tree: &'r HostTree,
+    host: &'r FakeMachine,
+    plan_file: Option<&'r Path>,
+) -> SettingRequest<'r> {
+    SettingRequest { tree, host, setup: LoopSetup::on("3".parse().unwrap()), plan_file }
 }
 
 fn resolved(name: &str, machine: &FakeMachine) -> Result<HostSetting, SettingRefusal> {
     let dir = tempfile::tempdir().unwrap();
-    resolve(name, (&machine.tree(dir.path()), machine), &request(None))
+    resolve(name, &request(&machine.tree(dir.path()), machine, None))
 }
 
 #[test]
@@ -263,7 +267,7 @@ fn a_plan_brings_its_steps_and_the_options_of_its_profile_for_the_loop() {
     let path = dir.path().join("plan.toml");
     std::fs::write(&path, plan(&tree, &request_of_plan).unwrap().to_text()).unwrap();
 
-    let setting = resolve("plan", (&tree, &machine), &request(Some(&path))).unwrap();
+    let setting = resolve("plan", &request(&tree, &machine, Some(&path))).unwrap();
     let ids: Vec<&str> = setting.plan.steps.iter().map(|step| step.id.as_str()).collect();
     assert!(ids.contains(&"mem.swappiness") && ids.contains(&"timer.vmstat"), "{ids:?}");
     let letters = setting.implies.letters;
