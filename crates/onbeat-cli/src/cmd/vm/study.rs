@@ -134,7 +134,9 @@ fn accelerator(
             return Ok((ChosenClock::Real(stock.real_clock(boot, stop)?), String::new()));
         }
         StudyClock::Auto => {
-            match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
+            // A guest of the user's has to boot before it answers.
+            let limit = if boot.own.is_some() { OWN_CANARY_LIMIT } else { CANARY_LIMIT };
+            match choose_accelerator(&stock.work, boot, limit, stop)? {
                 Ok(real) => return Ok((ChosenClock::Real(real), String::new())),
                 Err(reason) => reason,
             }
@@ -147,11 +149,6 @@ fn accelerator(
     } else {
         (ChosenClock::Virtual, reason.to_string())
     })
-}
-
-/// A guest of the user's has to boot before it answers.
-fn canary_limit(boot: &BootImage) -> Duration {
-    if boot.own.is_some() { OWN_CANARY_LIMIT } else { CANARY_LIMIT }
 }
 
 fn default_out(options: &VmStudyOptions) -> PathBuf {
