@@ -231,11 +231,15 @@ fn measure_all<C: VmClock>(
             if campaign.is_stopped() {
                 return Ok(());
             }
+            let cell = one.slot.to_string();
             let kept = measure_one(bench, clock, one, refused, host);
-            if let Some(measured) = campaign.outcome(&one.slot.to_string(), kept)? {
-                report_stored(&measured, campaign);
-                all.push(measured);
+            let Some(measured) = campaign.outcome(&cell, kept)? else { return Ok(()) };
+            if let Some(why) = measured.answers.as_ref().and_then(|of| of.failure.as_ref()) {
+                let words = format!("{cell}: the application test ended early: {why}");
+                campaign.report(CampaignEvent::Warned(&words));
             }
+            campaign.report(CampaignEvent::Stored { cell: &cell, elapsed_s: measured.elapsed_s });
+            all.push(measured);
             Ok(())
         });
 
@@ -244,15 +248,6 @@ fn measure_all<C: VmClock>(
     }
 
     Ok(all)
-}
-
-fn report_stored(measured: &Measured, campaign: &mut Campaign<'_>) {
-    let cell = measured.slot.to_string();
-    if let Some(why) = measured.answers.as_ref().and_then(|answers| answers.failure.as_ref()) {
-        let words = format!("{cell}: the application test ended early: {why}");
-        campaign.report(CampaignEvent::Warned(&words));
-    }
-    campaign.report(CampaignEvent::Stored { cell: &cell, elapsed_s: measured.elapsed_s });
 }
 
 /// Makes a measurement, of whose row the kernel has refused some settings, and keeps it.

@@ -371,12 +371,7 @@ pub fn undo(
     made: &[ChangeId],
 ) -> Result<(), SettingError> {
     let undone = journal.undo(host, made, UndoMode::Careful)?;
-    let mut left = undone.iter().filter(|one| !one.outcome.is_settled());
-    match left.next() {
-        Some(first) => {
-            let first = first.intent.key.name();
-            Err(SettingError::Left { left: 1 + left.count(), first })
-        }
-        None => Ok(()),
-    }
+    let left: Vec<_> = undone.iter().filter(|one| !one.outcome.is_settled()).collect();
+    let Some(first) = left.first() else { return Ok(()) };
+    Err(SettingError::Left { left: left.len(), first: first.intent.key.name() })
 }

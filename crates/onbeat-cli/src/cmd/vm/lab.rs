@@ -93,7 +93,7 @@ pub(super) fn stock(
     let stock = Stock::open(options)?;
     let stock = if is_the_agents { stock.with_agent_if_needed() } else { stock };
     if !stock.has_agent() {
-        matrix.forget_plans();
+        matrix.plans = None;
     }
     Ok(stock)
 }

@@ -175,8 +175,9 @@ pub struct Matrix {
     test: LatencyTest,
     /// What its guests are wired with.
     pub wiring: GuestWiring,
-    /// By tuning and load, where guests measure by plans.
-    plans: Option<Vec<Vec<GuestPlan>>>,
+    /// By tuning and load, where guests measure by plans; without them by words, which the whole
+    /// program takes.
+    pub plans: Option<Vec<Vec<GuestPlan>>>,
 }
 
 impl Matrix {
@@ -220,11 +221,6 @@ impl Matrix {
         let takes_all = self.wiring == GuestWiring::TwoBoards || self.tunings.iter().any(is_more);
         self.plans = plans.into_iter().collect::<Option<_>>().filter(|_| !takes_all);
         Ok(self.plans.is_some())
-    }
-
-    /// Has its guests measure by words again, which the whole program takes.
-    pub fn forget_plans(&mut self) {
-        self.plans = None;
     }
 
     /// The measurement with a tuning under a load.

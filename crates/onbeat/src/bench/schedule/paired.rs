@@ -1,6 +1,6 @@
 //! Rows of one block of each tuning: neighbours in time are compared with each other.
 
-use super::{LoadTurn, PREPARATION_S, ROUND_S};
+use super::{LoadTurn, PREPARATION_S, ROUND_S, forward_and_backward};
 
 /// Length of a block that is aimed at, in seconds: long enough for a percentile of its own, short
 /// enough that neighbours share their background.
@@ -47,12 +47,10 @@ pub(super) fn turns(
 
 /// Returns orders of a row, drawn at random: each one is there backwards as well.
 fn balanced(tunings: usize, rows: u32, random: &mut fastrand::Rng) -> Vec<Vec<usize>> {
-    let mut orders = Vec::new();
+    let mut orders: Vec<Vec<usize>> = Vec::new();
     for _ in 0..rows / 2 {
-        let mut forward: Vec<usize> = (0..tunings).collect();
-        random.shuffle(&mut forward);
-        let backward = forward.iter().rev().copied().collect();
-        orders.extend([forward, backward]);
+        let both = forward_and_backward(tunings, random);
+        orders.extend(both.chunks(tunings.max(1)).map(<[usize]>::to_vec));
     }
 
     random.shuffle(&mut orders);
