@@ -12,8 +12,7 @@ use super::probe_plan::probe_plan;
 use super::shown::ShownMeasurement;
 use crate::cmd::cpu_choice::{CpuChoice, MachineCpus};
 use crate::cmd::failure::cpus::CpusFailure;
-use crate::cmd::looping::most_alarms;
-use crate::cmd::{Common, ExitVerdict, Failure};
+use crate::cmd::{ExitVerdict, Failure};
 
 /// Probes whose loop needs no device, so that each CPU can have one.
 const PER_CPU: [&str; 4] = ["timer", "hiccup", "latency", "noise"];
@@ -27,10 +26,6 @@ pub(super) fn run(
     let Measure { probe, options, given } = measure;
     if !PER_CPU.contains(&probe.name) {
         return Err(CpusFailure::OneLoop { probe: probe.name }.into());
-    }
-    if most_alarms(&options.limit).is_some() {
-        let what = format!("measure {}", probe.name);
-        return Err(Common::NoEvents { what, instead: "measure the probe `bus`" }.into());
     }
     let machine = MachineCpus::read();
     let cpus = machine.chosen(choice)?;
