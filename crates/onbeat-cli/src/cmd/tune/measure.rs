@@ -49,7 +49,6 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
     let sides = Sides::new(options)?;
     let asked = bench_options(options, &sides)?;
     let plan = BenchPlan {
-        robot_command: Vec::new(),
         order: CellOrder::Paired,
         task: match sides.pages {
             0 => CellTask::Timer,

@@ -77,12 +77,11 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
 }
 
 fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
-    let study = match &options.file {
-        Some(path) => StudyFile::read(path),
-        None => StudyFile::from_toml(""),
+    let mut study = match &options.file {
+        Some(path) => StudyFile::read(path)
+            .map_err(|source| VmFailure::File { path: path.clone(), source })?,
+        None => StudyFile::default(),
     };
-    let path = || options.file.clone().unwrap_or_default();
-    let mut study = study.map_err(|source| VmFailure::File { path: path(), source })?;
     if let Some(clock) = options.clock {
         study.clock = clock;
     }

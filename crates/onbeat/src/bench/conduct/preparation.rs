@@ -58,13 +58,20 @@ impl BenchConductor<'_> {
         Ok(schedule)
     }
 
-    /// Notes the plan of a bench that begins, and returns its schedule.
+    /// Notes the plan of a bench that begins, and returns the schedule of the cells that are permitted,
+    /// in the time that is left.
     fn begun(
         &mut self,
         schedule: Schedule,
         not_permitted: &[CellNotPermitted],
     ) -> Result<Schedule, BenchError> {
-        let schedule = self.rescheduled(schedule);
+        let runs = |load: usize, tuning: usize| {
+            let mut slots = self.slots[self.plan.places(load, tuning)].iter();
+            slots.any(|slot| slot.why_not.is_none())
+        };
+        let mut schedule = schedule.retain_cells(runs);
+        let left_s = self.plan.duration.as_secs_f64() - self.file.elapsed_s();
+        schedule.block_s = pace(self.plan).block_s(&schedule.turns, left_s);
         self.file.writer.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(CellTuning::to_string).collect(),
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
@@ -84,22 +91,6 @@ impl BenchConductor<'_> {
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
         (self.conditions.report)(CampaignEvent::Planned { estimate_s, blocks_per_cell, block_s });
         Ok(schedule)
-    }
-
-    /// Returns the schedule of the cells that are permitted, in the time that is left.
-    fn rescheduled(&self, schedule: Schedule) -> Schedule {
-        let runs = |load: usize, tuning: usize| {
-            let mut slots = self.slots[self.plan.places(load, tuning)].iter();
-            slots.any(|slot| slot.why_not.is_none())
-        };
-        let schedule = schedule.retain_cells(runs);
-        if schedule.turns.is_empty() {
-            return schedule;
-        }
-
-        let left_s = self.plan.duration.as_secs_f64() - self.file.elapsed_s();
-        let block_s = pace(self.plan).block_s(&schedule.turns, left_s);
-        Schedule { block_s, ..schedule }
     }
 
     /// Returns the slot of a cell, with its process unless the cell is not permitted or complete.
