@@ -72,7 +72,6 @@ pub fn conduct<'p>(
         path: dir.join(plan.file_name(load)),
         run: None,
         blocks: past.as_ref().map_or(0, |past| past.next_block),
-        is_noted: past.is_some(),
         past,
     };
     let slots = plan.loads.iter().zip(pasts).map(slot).collect();
@@ -102,7 +101,6 @@ struct LoadSlot<'p> {
     past: Option<Past>,
     /// Blocks so far, those before a resume included.
     blocks: u32,
-    is_noted: bool,
 }
 
 struct TurnsConductor<'p, 'c> {
@@ -160,7 +158,9 @@ impl TurnsConductor<'_, '_> {
             None => self.reopened()?,
         };
 
-        self.begin_step(at)?;
+        if self.slots[at].blocks == 0 {
+            self.note_step(at, None, 0.0)?;
+        }
         let slot = &mut self.slots[at];
         let Conditions { carrier, interruptions, .. } = self.conditions;
         let report = &mut *self.conditions.report;
@@ -186,11 +186,8 @@ impl TurnsConductor<'_, '_> {
         running.stop(run.recorder(), &mut |words| report(CampaignEvent::Warned(&words)));
         slot.run = Some(run);
         let outcome = ran?;
-        if self.plan.sweep.is_some() {
-            let reached = after.zip(before).and_then(|(after, before)| after.percent_since(before));
-            self.note_step(at, reached, took_ns as f64 / 1e9)?;
-        }
-
+        let reached = after.zip(before).and_then(|(after, before)| after.percent_since(before));
+        self.note_step(at, reached, took_ns as f64 / 1e9)?;
         Ok(outcome)
     }
 
@@ -247,24 +244,18 @@ impl TurnsConductor<'_, '_> {
         }
     }
 
-    /// Notes that a step of a sweep begins; the note stays even if the step fails.
-    fn begin_step(&mut self, at: usize) -> Result<(), BenchError> {
-        if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
-            return Ok(());
-        }
-        self.note_step(at, None, 0.0)
-    }
-
+    /// Notes a step of a sweep, when it begins and when it is over: the first note stays even if the
+    /// step fails.
     fn note_step(
         &mut self,
         at: usize,
         reached_percent: Option<f64>,
         seconds: f64,
     ) -> Result<(), BenchError> {
-        let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
+        let Some((_, asked)) = &self.plan.sweep else { return Ok(()) };
+        let asked_percent = asked.get(at).copied().unwrap_or_default();
         let load = self.slots[at].load.to_string();
-        let step =
-            StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
+        let step = StepNote { load, asked_percent, reached_percent, seconds };
         Ok(self.file.writer.note(&Note::Step(step))?)
     }
 
