@@ -124,16 +124,12 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
 /// # Errors
 /// Those of `open`, and [`PlanFileError`] for an unfinished run whose plan is lost: nothing says
 /// what is left of it.
-pub fn find_unfinished<P, T, E>(
+pub fn find_unfinished<P: Serialize + DeserializeOwned, T, E: From<PlanFileError>>(
     (out, name): (&Path, &str),
     kind: &str,
     is_same: impl Fn(&PlanFile<P>) -> bool,
     open: impl Fn(&Path) -> Result<Option<T>, E>,
-) -> Result<Option<FoundRun<P, T>>, E>
-where
-    P: Serialize + DeserializeOwned,
-    E: From<PlanFileError>,
-{
+) -> Result<Option<FoundRun<P, T>>, E> {
     for path in runs_named(out, name) {
         let dir = path.parent().unwrap_or(out).to_owned();
         let plan = match PlanFile::read(&dir, kind) {

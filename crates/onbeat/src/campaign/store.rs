@@ -134,20 +134,15 @@ impl ResultStore {
         let filled = measure(&directory).and_then(|record| {
             let path = directory.join(self.record);
             fs::write(&path, json(&record, &path)?).map_err(StoreError::writing(&path))?;
-            self.replace(place, &directory)?;
+            let target = self.path.join(place);
+            let parent = target.parent().unwrap_or(&self.path);
+            fs::create_dir_all(parent).map_err(StoreError::writing(parent))?;
+            remove_if_there(&target)?;
+            fs::rename(&directory, &target).map_err(StoreError::writing(&target))?;
             Ok(record)
         });
         // Once it has moved, its name may be that of another thread's.
         filled.inspect_err(|_| drop(remove_if_there(&directory)))
-    }
-
-    /// Moves a whole directory to its place.
-    fn replace(&self, place: &Path, directory: &Path) -> Result<(), StoreError> {
-        let target = self.path.join(place);
-        let parent = target.parent().unwrap_or(&self.path);
-        fs::create_dir_all(parent).map_err(StoreError::writing(parent))?;
-        remove_if_there(&target)?;
-        fs::rename(directory, &target).map_err(StoreError::writing(&target))
     }
 }
 
