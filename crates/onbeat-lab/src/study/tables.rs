@@ -16,6 +16,7 @@ use crate::vm::{Measures, Virtual, supported};
 
 const REAL: &str = "real";
 const FREE: &str = "free";
+const BOTH: [StudySide; 2] = [StudySide::Outside, StudySide::Inside];
 
 const BY_TIMER: &str = "By the guest's ACPI timer, which stood still while a command was sent: the way through this machine is not in it.";
 const NO_TIMES: &str =
@@ -77,15 +78,11 @@ impl StudyResults {
         let mut tables = vec![self.firmware(), self.left_out()];
         for load in self.loads() {
             for dated in self.ladders() {
-                // Figures of two clocks are in two tables.
+                // Figures of two clocks are in two tables; by the free clock a guest has none.
                 let (latencies, prices): (&[&[StudySide]], &[StudySide]) =
                     match self.clock_of(StudySide::Inside) {
-                        REAL => (&[&[StudySide::Outside, StudySide::Inside]], &[StudySide::Inside]),
-                        FREE => (&[&[StudySide::Outside]], &[StudySide::Outside]),
-                        _ => (
-                            &[&[StudySide::Outside], &[StudySide::Inside]],
-                            &[StudySide::Outside, StudySide::Inside],
-                        ),
+                        REAL => (&[&BOTH], &[StudySide::Inside]),
+                        _ => (&[&[StudySide::Outside], &[StudySide::Inside]], &BOTH),
                     };
                 for sides in latencies {
                     tables.push(self.latency(dated, &load, sides)?);
@@ -219,7 +216,6 @@ impl StudyResults {
 
     /// From a command to its edge: bare metal and guest, those of an emulated guest by themselves.
     fn application(&self, (when, ladder): DatedLadder<'_>, load: &str) -> Vec<Table> {
-        const BOTH: [StudySide; 2] = [StudySide::Outside, StudySide::Inside];
         let of = |sides: &[StudySide], clock: &str, legend: &[&str]| {
             let rungs = self.rungs(ladder, sides, load).into_iter();
             let rows = rungs.filter_map(|(label, measured)| edges(label, &measured));
