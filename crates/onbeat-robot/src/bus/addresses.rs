@@ -1,11 +1,11 @@
-//! Addresses that no other MainDevice on the cable uses: station addresses that are never reused,
-//! and the start of this bus's logical addresses.
+//! Addresses that no other MainDevice on the cable uses: station addresses that no two devices
+//! have, and the start of this bus's logical addresses.
 //!
 //! A set-point reaches the device that maps its logical address, and a write the device with its
 //! station address. Most MainDevices count both from fixed numbers (0x1001 and 0). This bus derives
-//! its first addresses from the start time, and never assigns a station address twice while it is
-//! up. A device that answers at a station address is therefore the one that received it, and has
-//! had power since.
+//! its first addresses from the start time. It assigns a station address again only after all
+//! others of its range, and never one that a device of this bus has. A device that answers at a
+//! station address is therefore the one that received it, and has had power since.
 
 use onbeat_ethercat::registers::{self, STATION};
 use onbeat_rt::frame::{Command, position, register, word};
@@ -52,11 +52,18 @@ impl BusAddresses {
         self.logical
     }
 
-    /// Returns a station address that was not assigned before.
-    pub(super) fn next_station(&mut self) -> u16 {
-        let station = self.next;
-        self.next = if station + 1 < LAST { station + 1 } else { FIRST };
-        station
+    /// Returns the station address that was not assigned for the longest time, of those that no
+    /// device has.
+    pub(super) fn next_station(&mut self, is_taken: impl Fn(u16) -> bool) -> u16 {
+        // A wrong device that stays on the cable gets an address at each check: at 1 kHz the range
+        // is used up within hours. There are many more addresses than devices, so this ends.
+        loop {
+            let station = self.next;
+            self.next = if station + 1 < LAST { station + 1 } else { FIRST };
+            if !is_taken(station) {
+                return station;
+            }
+        }
     }
 
     /// Returns the station address that replaces one of ethercrab's.
@@ -133,13 +140,18 @@ mod tests {
             let mut seen: Vec<u16> = (0..LIBRARY_COUNT)
                 .map(|place| addresses.translate_station(LIBRARY + place))
                 .collect();
-            seen.extend((0..10_000).map(|_| addresses.next_station()));
+            seen.extend((0..10_000).map(|_| addresses.next_station(|_| false)));
             assert!(seen.iter().all(|station| (FIRST..LAST).contains(station)), "{now_ns}");
             let count = seen.len();
             seen.sort_unstable();
             seen.dedup();
 
             assert_eq!(seen.len(), count, "{now_ns}");
+            // Once all were assigned, those that devices have are passed over.
+            let living = addresses.first..addresses.first + 59;
+            let mut again =
+                (0..50_000).map(|_| addresses.next_station(|station| living.contains(&station)));
+            assert!(again.all(|station| !living.contains(&station)), "{now_ns}");
             assert!(
                 addresses.logical_start() >= 0x0400_0000
                     && addresses.logical_start() <= 0xff00_0000

@@ -158,6 +158,11 @@ impl BusDevice {
         }
     }
 
+    /// Returns whether it has this station address, or is being identified with it.
+    pub(super) fn has_station(&self, station: u16) -> bool {
+        self.known.station == station || self.identifying_station() == Some(station)
+    }
+
     /// Reports a rejection; `missing` is the number of devices of this type not in OP, including
     /// this one.
     pub(super) fn reject(

@@ -301,14 +301,17 @@ impl Diagnostics {
         let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
 
         frame_writer.push_startup_mails(&mut self.devices, &mut self.mails_from, cycle);
-        for (place, device) in self.devices.iter_mut().enumerate() {
-            device.resume_if_due(cycle);
+        for place in 0..self.devices.len() {
+            self.devices[place].resume_if_due(cycle);
+            let needs_station =
+                self.devices[place].identification().is_some_and(|it| it.needs_station());
+            // Not used on this bus for as long as there are others: a late reply to an old address
+            // cannot prove anything about this device.
+            let is_taken = |station| self.devices.iter().any(|device| device.has_station(station));
+            let station = needs_station.then(|| self.addresses.next_station(is_taken));
+            let device = &mut self.devices[place];
             if let Some(identification) = device.identification() {
-                if identification.needs_station() {
-                    // Never used before on this bus: a late reply to an old address cannot prove
-                    // anything about this device.
-                    identification.station = self.addresses.next_station();
-                }
+                identification.station = station.unwrap_or(identification.station);
                 if identification.needs_proof() {
                     self.position_scan.request();
                 }

@@ -226,7 +226,7 @@ pub(super) fn absent_devices(
         let has_clock = device.setup.memory.as_ref().is_some_and(|memory| memory.has_clock);
         let known = KnownDevice {
             // No device has it: it is polled without an answer until the device is found.
-            station: addresses.next_station(),
+            station: addresses.next_station(|_| false),
             identity: [device.vendor, device.product, 0, device.serial],
             is_optional: true,
             alias: device.alias,

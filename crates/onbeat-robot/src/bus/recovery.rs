@@ -5,7 +5,7 @@
 //! fell back, or answers at its station address ──▶ FMMU as configured? ──▶ acknowledge ──▶ OP
 //! ```
 //!
-//! Station addresses are never reused ([`super::addresses`]), so a device that answers at its
+//! No two devices have one station address ([`super::addresses`]), so a device that answers at its
 //! station address is the one that was identified when it received it.
 //!
 //! The script is the device's recorded configuration: registers, start-up values, SYNC0, AL states.
