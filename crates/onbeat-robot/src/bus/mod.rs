@@ -69,6 +69,7 @@ pub use main_device::Bus;
 pub use onbeat_ethercat::wire::{Packets, Wire};
 pub use onbeat_segment::InProcess;
 pub use options::{BusCounts, BusOptions, ExchangeMode};
+pub(crate) use rate_limit::EventRateLimit;
 pub(crate) use register_query::sii_request;
 pub use scan::{DeviceIdentity, ScannedDevice, scan};
 pub(crate) use sdo::{MailboxStep, SdoTransfer};

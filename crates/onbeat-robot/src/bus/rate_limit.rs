@@ -10,7 +10,7 @@ const REFILL_EVERY: u64 = 1_000;
 
 /// Rate limit of one kind of event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EventRateLimit {
+pub(crate) struct EventRateLimit {
     in_series: u32,
     last_cycle: u64,
     allowance: u32,
@@ -27,7 +27,7 @@ impl Default for EventRateLimit {
 impl EventRateLimit {
     /// Records an occurrence in this cycle. Returns the count within the series if it is to be
     /// reported.
-    pub(super) fn record(&mut self, cycle: u64) -> Option<u32> {
+    pub(crate) fn record(&mut self, cycle: u64) -> Option<u32> {
         let is_first =
             self.in_series == 0 || cycle.saturating_sub(self.last_cycle) > SERIES_ENDS_AFTER;
         self.last_cycle = cycle;

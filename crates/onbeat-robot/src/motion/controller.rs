@@ -25,12 +25,13 @@ use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
 use super::event::{NO_JOINT, RobotEvents};
 use super::file::{OnFault, Robot, RobotSettings};
-use super::goal::GoalOutcome;
+use super::goal::{GoalOutcome, GoalReport};
 use super::joint::{JointDrive, JointStage, QUICK_STOP_NS};
 use super::ladder::{Ladder, Rung};
 use super::power::JointState;
 use super::status::{DownReason, RobotPhase, SafeStopReason, Status};
 use super::trajectory::Trajectory;
+use crate::bus::EventRateLimit;
 
 /// Time in which the speed of trajectory time changes by 1, in s.
 // A jump of the pace is a jump of every joint's velocity. Half a second is within the acceleration
@@ -65,6 +66,7 @@ pub struct MotionController {
     stop_asked: bool,
     reset_asked: bool,
     goal_is_old: Option<bool>,
+    refusals: EventRateLimit,
     /// The trajectory began before a break, and goes on after it.
     resumes: bool,
 }
@@ -110,6 +112,7 @@ impl MotionController {
             stop_asked: false,
             reset_asked: false,
             goal_is_old: None,
+            refusals: EventRateLimit::default(),
             resumes: false,
         }
     }
@@ -545,9 +548,18 @@ impl MotionController {
         }
     }
 
-    fn take_goal(&mut self, taken: Option<GoalOutcome>) {
-        let Some(taken) = taken else { return };
-        let is_old = match taken {
+    fn take_goal(&mut self, taken: Option<GoalReport>) {
+        let Some(GoalReport { is_refused, outcome }) = taken else { return };
+        if is_refused {
+            self.status.counts.goals_refused += 1;
+            let count = u32::try_from(self.status.counts.goals_refused).unwrap_or(u32::MAX);
+            // A controller that computes NaN sends it at its own rate.
+            if self.refusals.record(self.status.cycle).is_some() {
+                self.events.add(EventKind::GoalRefused, NO_JOINT, EventValues::from_code(count));
+            }
+        }
+
+        let is_old = match outcome {
             GoalOutcome::Followed { new } => {
                 self.status.counts.goals += u64::from(new);
                 false
@@ -559,12 +571,6 @@ impl MotionController {
                 self.events.add(EventKind::CommanderLost, NO_JOINT, EventValues::NONE);
                 self.stop_safely(SafeStopReason::CommanderLost, NO_JOINT);
                 true
-            }
-            GoalOutcome::Refused => {
-                self.status.counts.goals_refused += 1;
-                let count = u32::try_from(self.status.counts.goals_refused).unwrap_or(u32::MAX);
-                self.events.add(EventKind::GoalRefused, NO_JOINT, EventValues::from_code(count));
-                return;
             }
         };
 

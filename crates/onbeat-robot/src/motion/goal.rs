@@ -84,17 +84,24 @@ pub(crate) struct GoalFollower {
 
 /// Result of evaluating the latest record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GoalReport {
+    /// The record is new, and holds an invalid number or a target outside a travel; the previous
+    /// goal stays.
+    pub(crate) is_refused: bool,
+    pub(crate) outcome: GoalOutcome,
+}
+
+/// What becomes of the latest valid goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoalOutcome {
-    /// The goal is recent enough and is followed.
+    /// It is recent enough and is followed.
     Followed {
         /// Whether it is a new goal.
         new: bool,
     },
-    /// The last valid goal is too old, or there was none yet.
+    /// It is too old, or there was none yet.
     TooOld,
-    /// The record holds an invalid number, or a target outside a travel; the previous goal stays.
-    Refused,
-    /// No valid goal arrived for too long. Returned once for each loss.
+    /// None arrived for too long. Returned once for each loss.
     Lost,
 }
 
@@ -128,11 +135,11 @@ impl GoalFollower {
     }
 
     /// Writes the targets to `wanted`; leaves it unchanged without a valid goal.
-    pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> GoalOutcome {
+    pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> GoalReport {
         // By number: two goals with the same targets are two orders, and the second makes the first
         // one young again.
         let new = self.source.latest().filter(|record| self.seen != Some(record.number)).copied();
-        let mut is_new = false;
+        let (mut is_new, mut is_refused) = (false, false);
         if let Some(mut record) = new {
             self.seen = Some(record.number);
             // The creation time may be after this cycle's release, or arbitrary.
@@ -153,7 +160,8 @@ impl GoalFollower {
 
             self.source.answered(record.number, answer);
             match answer {
-                GoalAnswer::Refused => return GoalOutcome::Refused,
+                // The previous goal ages: who sends refused ones only is lost, however often.
+                GoalAnswer::Refused => is_refused = true,
                 GoalAnswer::TooOld => {}
                 GoalAnswer::Taken => {
                     (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true);
@@ -168,7 +176,8 @@ impl GoalFollower {
             // stands where it is.
             let is_lost = self.is_led && is_long && self.source.loss_stops_robot();
             self.is_led &= !is_lost;
-            return if is_lost { GoalOutcome::Lost } else { GoalOutcome::TooOld };
+            let outcome = if is_lost { GoalOutcome::Lost } else { GoalOutcome::TooOld };
+            return GoalReport { is_refused, outcome };
         }
 
         for (joint, position) in self.taken.joints() {
@@ -178,7 +187,7 @@ impl GoalFollower {
             }
         }
 
-        GoalOutcome::Followed { new: is_new }
+        GoalReport { is_refused, outcome: GoalOutcome::Followed { new: is_new } }
     }
 
     fn is_valid(&self, record: &GoalRecord) -> bool {

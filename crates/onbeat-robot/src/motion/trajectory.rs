@@ -2,7 +2,7 @@
 
 use super::csv::CsvTrajectory;
 use super::file::Robot;
-use super::goal::{GoalFollower, GoalOutcome, GoalSource};
+use super::goal::{GoalFollower, GoalReport, GoalSource};
 use super::status::Status;
 use super::trajectory_error::TrajectoryError;
 use super::wave::Wave;
@@ -110,7 +110,7 @@ impl Trajectory {
         status: &Status,
         homes: &[f64],
         wanted: &mut [f64],
-    ) -> Option<GoalOutcome> {
+    ) -> Option<GoalReport> {
         let time_s = status.time_ns as f64 * 1e-9;
         match &mut self.0 {
             TrajectoryKind::Hold => None,
