@@ -273,13 +273,15 @@ impl MotionController {
     fn take_down(&mut self, number: usize, why: DownReason) {
         let joint = &mut self.joints[number];
         let status = &mut self.status.all[number];
-        joint.stage = match why {
-            // The drive itself is well and can brake. One with a fault has switched off by itself,
-            // and asking for a quick stop would not be heard.
-            DownReason::FollowingError | DownReason::OtherMode => {
-                JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why }
-            }
-            _ => JointStage::Down,
+        // The drive itself is well and can brake, or does so already: without voltage it would coast.
+        // One with a fault has switched off by itself, and asking for a quick stop would not be
+        // heard.
+        let brakes = matches!(why, DownReason::FollowingError | DownReason::OtherMode)
+            || status.state == JointState::QuickStopActive;
+        joint.stage = if brakes {
+            JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why }
+        } else {
+            JointStage::Down
         };
 
         let error_code = joint.error_code(status.state);

@@ -235,6 +235,27 @@ fn a_drive_with_a_fault_is_reported_with_its_error_code() {
 }
 
 #[test]
+fn a_drive_that_makes_a_quick_stop_by_itself_has_voltage_until_it_stands() {
+    let mut world = running(THREE);
+    let at = world.plant.layout.devices[1].output_at(0x6040, 0).unwrap();
+    // As by its own input.
+    world.plant.outputs[at..at + 2].copy_from_slice(&[0x02, 0]);
+    let mut braking = 0;
+    for _ in 0..200 {
+        world.step();
+        if states(&world)[1] == JointState::QuickStopActive {
+            braking += 1;
+            assert_ne!(world.plant.outputs[at..at + 2], [0, 0], "it would coast");
+        }
+    }
+
+    assert!(braking > 2, "{braking} cycles");
+    assert_eq!(states(&world)[1], JointState::SwitchOnDisabled);
+    assert_eq!(world.status().joints()[1].reason, DownReason::LeftOperation);
+    assert_eq!(world.status().phase, RobotPhase::Running, "the others continue");
+}
+
+#[test]
 fn a_drive_that_shows_another_mode_is_not_moved() {
     let shown = "kind = \"drive\"\ninputs = [\"6041\", \"6064\", \"6061\"]\n";
     let text = THREE.replace("kind = \"drive\"\n", shown);
