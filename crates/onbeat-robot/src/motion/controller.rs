@@ -259,6 +259,10 @@ impl MotionController {
                 // Where the drive was enabled, and not where the trajectory was when the joint went
                 // down.
                 self.wanted[number] = joint.set_point.position();
+                if joint.ramp == 0.0 {
+                    // It begins anew: the target from before it went down may be far and old.
+                    self.played[number] = self.wanted[number];
+                }
                 if self.status.phase == RobotPhase::Running {
                     self.events.add(EventKind::JointBack, number as u16, EventValues::NONE);
                 }

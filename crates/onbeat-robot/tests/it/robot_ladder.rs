@@ -333,6 +333,33 @@ fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
 }
 
 #[test]
+fn a_joint_that_is_enabled_again_stays_until_it_gets_a_target() {
+    // The knee goes down on its way; nobody gives its target again.
+    let mut world = World::new(THREE, |_| {
+        Trajectory::law(|status, wanted| {
+            if status.time_ns < 50_000_000 {
+                wanted[1] = 0.5;
+            }
+        })
+    });
+    world.until(RobotPhase::Running);
+    world.steps(100);
+    let knee = world.device("knee");
+    world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
+    world.steps(300);
+    let stands = world.status().joints()[1].actual_rad;
+    assert!((0.05..0.45).contains(&stands), "{stands}");
+    world.plant.ask_state(1, 8);
+    world.steps(100);
+    world.controller.reset();
+    world.steps(1_000);
+
+    assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
+    let now = world.status().joints()[1].actual_rad;
+    assert!((now - stands).abs() < 0.01, "from {stands} to {now}");
+}
+
+#[test]
 fn with_on_fault_robot_one_joint_down_leads_to_a_safe_stop() {
     let mut world =
         running(&THREE.replace("soft_start_ms = 200", "soft_start_ms = 200\non_fault = \"robot\""));
