@@ -171,7 +171,7 @@ impl CsvTrajectory {
                 let w_after = 2.0 * long_before + long_after;
                 // No slope where the data turn, so that no joint overshoots its samples.
                 let turns = before * after <= 0.0;
-                let mean = (w_before + w_after) / (w_after / before + w_before / after);
+                let mean = (w_before + w_after) / (w_before / before + w_after / after);
                 slopes.push(if turns { 0.0 } else { mean });
             }
         }
@@ -242,4 +242,23 @@ fn columns<'t>(
     }
 
     Ok(joints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_ethercat::layout::Layout;
+
+    #[test]
+    fn of_two_intervals_the_shorter_one_has_more_weight_in_the_slope_between_them() {
+        let file = include_str!("../../tests/two_joints.toml");
+        let layout = Layout::from_toml(file).unwrap();
+        let robot = Robot::from_toml(file, &layout, 1_000_000).unwrap();
+        let text = "time,left knee\n0,0\n1,0.2\n3,1\n4,1.4\n";
+        let slopes = CsvTrajectory::parse(text, &robot).unwrap().slopes;
+        // 0.2 rad/s for 1 s, then 0.4 rad/s for 2 s: their harmonic mean with weights 5 and 4.
+        let expected = [0.0, 9.0 / (5.0 / 0.2 + 4.0 / 0.4), 0.4, 0.0];
+        let off = slopes.iter().zip(expected).map(|(slope, expected)| (slope - expected).abs());
+        assert!(off.fold(0.0, f64::max) < 1e-12, "{slopes:?}");
+    }
 }
