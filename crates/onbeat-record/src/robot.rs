@@ -77,7 +77,8 @@ pub struct DeviceNote {
     pub al_state: Option<u8>,
     /// AL status code, 0 without an error.
     pub al_status_code: u16,
-    /// State of a drive's power stage, such as `operation_enabled`; `None` without a drive.
+    /// State of a drive's power stage, such as `operation_enabled`; `None` without a drive or its
+    /// answer.
     pub joint_state: Option<String>,
     /// Why its joint is not moving: `none`, `drive_fault`, `left_operation`, `following_error`,
     /// `not_enabled`, `other_mode`; `None` without a drive.

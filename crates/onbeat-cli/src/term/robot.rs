@@ -44,6 +44,12 @@ const fn state(joint: &JointView) -> &'static str {
     }
 }
 
+/// The state of a joint while its device is in OP, else that of the device.
+fn shown(device: &DeviceView, joint: &JointView) -> String {
+    let is_in_op = device.al_state == Some(8) && device.al_status_code == 0;
+    if is_in_op { state(joint).to_owned() } else { al_state(device) }
+}
+
 fn al_state(device: &DeviceView) -> String {
     let Some(state) = device.al_state else { return "does not answer".to_owned() };
     let Some(word) = al::name(state.into()) else { return format!("AL state {state}") };
@@ -205,11 +211,11 @@ fn row(device: &DeviceView) -> (Tone, String) {
     };
 
     let name: String = device.name.chars().take(NAME_WIDTH - 1).collect();
-    let is_in_op = device.al_state == Some(8) && device.al_status_code == 0;
-    let Some(joint) = &device.joint else {
+    // Of a drive that does not answer, the numbers received last are not those of now.
+    let Some(joint) = device.joint.as_ref().filter(|_| device.al_state.is_some()) else {
         return (tone, format!("{name:NAME_WIDTH$}{}", al_state(device)));
     };
-    let shown = if is_in_op { state(joint).to_owned() } else { al_state(device) };
+    let shown = shown(device, joint);
     let at = [(joint.at.position, 'P'), (joint.at.velocity, 'V'), (joint.at.acceleration, 'A')];
     let at: String = at.iter().filter(|(at, _)| *at).map(|(_, letter)| *letter).collect();
     let line = format!(
@@ -233,13 +239,14 @@ fn rounded(value: f64, parts: f64) -> f64 {
 /// devices.
 fn groups(left: &[&DeviceView]) -> Vec<String> {
     let mut lines = Vec::new();
-    let joints: Vec<&JointView> = left.iter().filter_map(|device| device.joint.as_ref()).collect();
-    let mut states: Vec<(&str, usize, f64)> = Vec::new();
-    for joint in joints {
+    let joints = left.iter().filter_map(|device| Some((device, device.joint.as_ref()?)));
+    let mut states: Vec<(String, usize, f64)> = Vec::new();
+    for (device, joint) in joints {
         let following = joint.following_rad.abs();
-        match states.iter_mut().find(|(word, ..)| *word == state(joint)) {
+        let shown = shown(device, joint);
+        match states.iter_mut().find(|(word, ..)| *word == shown) {
             Some((_, number, most)) => (*number, *most) = (*number + 1, most.max(following)),
-            None => states.push((state(joint), 1, following)),
+            None => states.push((shown, 1, following)),
         }
     }
 
@@ -414,8 +421,10 @@ spike     3.210 s: 346 us late, softirq NET_RX
     fn without_answers_no_device_state_is_shown() {
         let mut view = humanoid();
         (view.bus.no_answer_ns, view.bus.in_op) = (1_234_000_000, 0);
+        view.devices.iter_mut().for_each(|device| device.al_state = None);
         let table = text(&view, 2);
         let line = line(&view, Letters::Ascii);
+        assert!(table.contains("does not answer") && !table.contains("enabled"), "{table}");
         assert!(
             table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 0\n"),
             "{table}"

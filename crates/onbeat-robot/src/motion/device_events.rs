@@ -53,7 +53,9 @@ impl DeviceAlarms {
         DeviceNote {
             al_state: device.al_state,
             al_status_code: device.al_status_code,
-            joint_state: joint.and_then(|joint| word(&joint.state)),
+            joint_state: joint
+                .filter(|_| device.al_state.is_some())
+                .and_then(|joint| word(&joint.state)),
             reason: joint.and_then(|joint| word(&joint.reason)),
             lost: self.lost,
             fell_back: self.fell_back,

@@ -14,13 +14,13 @@ use super::task::{RobotSnapshot, RoundTrips};
 /// View of a joint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JointView {
-    /// Power state of its drive.
+    /// Power state of its drive; not ready if the drive does not answer.
     pub state: JointState,
     /// Why it is down.
     pub reason: DownReason,
     /// Set-point, in rad.
     pub target_rad: f64,
-    /// Actual position, in rad.
+    /// Actual position, in rad, as received last.
     pub actual_rad: f64,
     /// Velocity, in rad/s.
     pub velocity_rad_s: f64,
@@ -136,14 +136,15 @@ impl RobotView {
     #[must_use]
     pub fn new(robot: &Robot, layout: &Layout, seen: &RobotSnapshot) -> Self {
         let RobotSnapshot { cycle, status, round_trips, bus, al_status, .. } = seen;
-        let joint = |place: usize| {
+        let joint = |place: usize, answers: bool| {
             let (setting, joint) = robot
                 .joints
                 .iter()
                 .zip(status.joints())
                 .find(|(setting, _)| setting.device == place)?;
             Some(JointView {
-                state: joint.state,
+                // The statusword received last is not the drive's state.
+                state: if answers { joint.state } else { JointState::NotReady },
                 reason: joint.reason,
                 target_rad: joint.target_rad,
                 actual_rad: joint.actual_rad,
@@ -162,7 +163,7 @@ impl RobotView {
                 kind: device.kind.word(),
                 al_state: al.map(|(state, _)| state),
                 al_status_code: al.map_or(0, |(_, code)| code),
-                joint: joint(place),
+                joint: joint(place, al.is_some()),
             }
         };
 
