@@ -570,7 +570,11 @@ impl MotionController {
                 self.status.counts.goals += u64::from(new);
                 false
             }
-            GoalOutcome::TooOld => true,
+            GoalOutcome::TooOld { new } => {
+                // The first goal, which came before the robot followed any.
+                self.goal_is_old = self.goal_is_old.or(new.then_some(false));
+                true
+            }
             // A commander that vanished without releasing the joints had something in mind that
             // nobody knows: the robot comes to rest.
             GoalOutcome::Lost => {

@@ -100,7 +100,10 @@ pub(crate) enum GoalOutcome {
         new: bool,
     },
     /// It is too old, or there was none yet.
-    TooOld,
+    TooOld {
+        /// Whether it is a new goal, which was too old when it was evaluated.
+        new: bool,
+    },
     /// None arrived for too long. Returned once for each loss.
     Lost,
 }
@@ -139,7 +142,7 @@ impl GoalFollower {
         // By number: two goals with the same targets are two orders, and the second makes the first
         // one young again.
         let new = self.source.latest().filter(|record| self.seen != Some(record.number)).copied();
-        let (mut is_new, mut is_refused) = (false, false);
+        let (mut is_new, mut is_late, mut is_refused) = (false, false, false);
         if let Some(mut record) = new {
             self.seen = Some(record.number);
             // The creation time may be after this cycle's release, or arbitrary.
@@ -162,7 +165,7 @@ impl GoalFollower {
             match answer {
                 // The previous goal ages: who sends refused ones only is lost, however often.
                 GoalAnswer::Refused => is_refused = true,
-                GoalAnswer::TooOld => {}
+                GoalAnswer::TooOld => is_late = true,
                 GoalAnswer::Taken => {
                     (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true);
                 }
@@ -176,7 +179,8 @@ impl GoalFollower {
             // stands where it is.
             let is_lost = self.is_led && is_long && self.source.loss_stops_robot();
             self.is_led &= !is_lost;
-            let outcome = if is_lost { GoalOutcome::Lost } else { GoalOutcome::TooOld };
+            let too_old = GoalOutcome::TooOld { new: is_late };
+            let outcome = if is_lost { GoalOutcome::Lost } else { too_old };
             return GoalReport { is_refused, outcome };
         }
 

@@ -240,6 +240,8 @@ fn a_goal_from_before_the_start_is_too_old_and_answered_once() {
     world.steps(500);
 
     assert_eq!(*answers.lock().unwrap(), [(7, GoalAnswer::TooOld)]);
+    let old = world.kinds().into_iter().filter(|kind| *kind == EventKind::GoalOld);
+    assert_eq!(old.count(), 1, "it is not lost silently");
     assert!(world.status().joints()[0].actual_rad.abs() < 0.01 && world.status().counts.goals == 0);
 }
 
