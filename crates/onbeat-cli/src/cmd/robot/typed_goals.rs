@@ -1,6 +1,6 @@
 //! Goals from standard input, a line each.
 
-use std::io::{BufRead, stdin};
+use std::io::{self, BufRead, Read, stdin};
 use std::thread;
 
 use onbeat_host::foreign::printable;
@@ -11,6 +11,11 @@ use onbeat_rt::sys::Monotonic;
 use super::goal::parsed;
 use crate::cmd::Common;
 use crate::term::{Tone, advise};
+
+/// Longest line in bytes, more than goals for all joints take.
+const LONGEST_LINE: u64 = 1 << 16;
+/// Number of characters of a line that are shown.
+const SHOWN: usize = 100;
 
 /// Starts to follow standard input, and returns where its goals arrive.
 pub(super) fn follow(robot: &Robot) -> Result<GoalSlot, Common> {
@@ -27,22 +32,61 @@ pub(super) fn follow(robot: &Robot) -> Result<GoalSlot, Common> {
 /// they are.
 fn follow_lines(names: &[String], mut place: GoalSlot) {
     let mut wanted = vec![None; names.len()];
-    for line in stdin().lock().split(b'\n').map_while(Result::ok) {
+    let mut input = stdin().lock();
+    loop {
+        let (line, cut) = match next_line(&mut input) {
+            Ok(Some(line)) => line,
+            Ok(None) => return,
+            Err(why) => {
+                let words = format!("no more goals: standard input cannot be read: {why}");
+                return advise(Tone::Careful, &words);
+            }
+        };
+
         let line = String::from_utf8_lossy(line.trim_ascii_end());
-        match goals_of(&line, names) {
+        let goals = match cut {
+            Some(why) => Err(why.to_owned()),
+            None => goals_of(&line, names).map_err(|part| {
+                let part = shown(part);
+                format!(
+                    "\"{part}\" is not a goal; write NAME=RAD, with the name of a joint, each once"
+                )
+            }),
+        };
+        match goals {
             Ok(goals) => {
                 goals.into_iter().for_each(|(joint, rad)| wanted[joint] = Some(rad));
                 place.put(Monotonic.now().as_ns(), &wanted);
             }
-            Err(part) => advise(
-                Tone::Careful,
-                &printable(&format!(
-                    "\"{line}\" is not followed: \"{part}\" is not a goal; write NAME=RAD, with the \
-                     name of a joint, each once"
-                )),
-            ),
+            Err(why) => {
+                let words = format!("\"{}\" is not followed: {why}", shown(&line));
+                advise(Tone::Careful, &printable(&words));
+            }
         }
     }
+}
+
+fn shown(text: &str) -> &str {
+    text.char_indices().nth(SHOWN).map_or(text, |(end, _)| &text[..end])
+}
+
+/// Reads a line, with the reason if it is not whole; `None` at the end of the input.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, Option<&'static str>)>> {
+    let mut line = Vec::new();
+    let length = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    let cut = if line.ends_with(b"\n") {
+        None
+    } else if line.len() as u64 == LONGEST_LINE {
+        input.skip_until(b'\n')?;
+        Some("it is longer than 65536 bytes")
+    } else {
+        // As a planner leaves it that is killed: what is there of a number is another number.
+        Some("the input ended before its newline")
+    };
+    Ok(Some((line, cut)))
 }
 
 /// Returns the joints of a line with their positions in rad, or the part that is not a goal: half of
@@ -78,5 +122,17 @@ mod tests {
         assert_eq!(of("elbow=0.4, hand=1"), Err("hand=1"));
         assert_eq!(of("elbow=nan"), Err("elbow=nan"));
         assert_eq!(of("elbow=0.4, elbow=-0.4"), Err("elbow=-0.4"), "which of both?");
+    }
+
+    #[test]
+    fn a_line_that_is_cut_or_endless_is_not_whole() {
+        let text = format!("elbow=0.4\r\n{}\n\nelbow=1.", "x".repeat(100_000));
+        let mut input = text.as_bytes();
+        let mut next = || next_line(&mut input).unwrap().map(|(line, cut)| (line.len(), cut));
+        assert_eq!(next(), Some((11, None)));
+        assert_eq!(next(), Some((65_536, Some("it is longer than 65536 bytes"))));
+        assert_eq!(next(), Some((1, None)));
+        assert_eq!(next(), Some((8, Some("the input ended before its newline"))));
+        assert_eq!(next(), None);
     }
 }
