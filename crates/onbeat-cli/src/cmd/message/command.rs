@@ -5,7 +5,7 @@
 //! longer: when the script stops writing, the robot holds, and then stops safely. When the script
 //! ends without taking its leave, this process ends as if it had been killed.
 
-use std::io::{BufRead, stdin};
+use std::io::stdin;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::options::CommandOptions;
 use crate::cmd::robot::goal::{CommandedRobot, parsed};
+use crate::cmd::robot::typed_goals::{next_line, shown};
 use crate::cmd::{Common, ExitVerdict, Failure};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, print_json};
@@ -53,8 +54,11 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
             return Ok(abandon(commander, "interrupted"));
         }
         match lines.recv_timeout(lifetime.every()) {
-            Ok(line) if line.trim() == "leave" => return Ok(ExitVerdict::Pass),
-            Ok(line) => match set(&mut commander, &line, &mut commanded) {
+            Ok((line, _)) if line.trim() == "leave" => return Ok(ExitVerdict::Pass),
+            Ok((line, Some(cut))) => {
+                print_json(&json!({ "refused": format!("{}: {cut}", shown(&line)) }))?;
+            }
+            Ok((line, None)) => match set(&mut commander, &line, &mut commanded) {
                 Ok(()) => valid_until = Some(Instant::now() + lifetime.repeated),
                 Err(why) => print_json(&json!({ "refused": why.to_string() }))?,
             },
@@ -125,13 +129,18 @@ impl Validity {
     }
 }
 
+/// A line, and why it is not whole.
+type CommandLine = (String, Option<&'static str>);
+
 /// Reads lines on a thread of their own; the channel is closed at the end of standard input.
-fn lines() -> Result<Receiver<String>, Failure> {
+fn lines() -> Result<Receiver<CommandLine>, Failure> {
     let (sender, lines) = sync_channel(MOST_LINES);
     let read = move || {
+        let mut input = stdin().lock();
         // A line that is not UTF-8 is refused, as a joint that the robot does not have.
-        for line in stdin().lock().split(b'\n').map_while(Result::ok) {
-            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+        while let Ok(Some((line, cut))) = next_line(&mut input) {
+            let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+            if sender.send((line, cut)).is_err() {
                 return;
             }
         }

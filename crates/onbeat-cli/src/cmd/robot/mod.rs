@@ -4,7 +4,7 @@ pub(super) mod goal;
 pub(crate) mod options;
 mod run;
 mod screen;
-mod typed_goals;
+pub(super) mod typed_goals;
 mod view;
 
 pub(super) use view::sentence as view_sentence;

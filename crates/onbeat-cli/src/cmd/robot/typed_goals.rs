@@ -66,12 +66,16 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
     }
 }
 
-fn shown(text: &str) -> &str {
+/// The beginning of a text.
+pub(in crate::cmd) fn shown(text: &str) -> &str {
     text.char_indices().nth(SHOWN).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Reads a line, with the reason if it is not whole; `None` at the end of the input.
-fn next_line(input: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, Option<&'static str>)>> {
+/// A line, and why it is not whole.
+type TypedLine = (Vec<u8>, Option<&'static str>);
+
+/// Reads a line; `None` at the end of the input.
+pub(in crate::cmd) fn next_line(input: &mut impl BufRead) -> io::Result<Option<TypedLine>> {
     let mut line = Vec::new();
     let length = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
     if length == 0 {
