@@ -217,7 +217,8 @@ impl DeviceLayout {
     }
 
     /// Returns the first byte of an object's start-up value.
-    fn startup_byte(&self, index: u16, entry: u8) -> Option<u8> {
+    #[must_use]
+    pub fn startup_byte(&self, index: u16, entry: u8) -> Option<u8> {
         let mut startup = self.setup.startup.iter().rev();
         let wanted = (index, entry, false);
         let found = startup.find(|one| (one.index, one.entry, one.complete) == wanted)?;

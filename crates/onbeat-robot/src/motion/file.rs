@@ -72,6 +72,16 @@ pub enum RobotError {
         /// How it is mapped.
         how: String,
     },
+    /// A start-up value puts the drive into another mode, and no output sets it.
+    #[error(
+        "drive \"{joint}\" has the start-up value {mode} of its mode of operation (0x6060), which is not in its outputs; a joint needs 8, cyclic synchronous position"
+    )]
+    OtherMode {
+        /// Name of the drive.
+        joint: String,
+        /// Its mode of operation (CiA 402).
+        mode: i8,
+    },
     /// A limit of the drive is in its outputs, and no start-up value says what it is.
     #[error(
         "drive \"{joint}\" has its limit {object} ({name}) in its outputs and no start-up value: every cycle would write 0. Give it a start-up value of {bits} bits (docs/segment.md), or do not map it"

@@ -7,7 +7,7 @@ use super::status::{DownReason, JointStatus};
 
 /// Cyclic synchronous position, 0x6060 of CiA 402: the drive interpolates to the target of the next
 /// cycle.
-const CSP: u8 = 8;
+pub(super) const CSP: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JointStage {

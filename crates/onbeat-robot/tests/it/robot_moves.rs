@@ -473,7 +473,19 @@ fn a_drive_that_nothing_puts_into_its_mode_is_a_warning_for_real_ones() {
     let startup = "[[devices.startup]]\nobject = \"6060\"\nvalue = \"8i8\"\n[robot]\n";
     assert_eq!(warning(&TWO.replace("[robot]\n", startup)), None);
     let mapped = "kind = \"drive\"\noutputs = [\"6040\", \"607a\", \"6060\"]\n";
-    assert_eq!(warning(&TWO.replace("kind = \"drive\"\n", mapped)), None);
+    let mapped = TWO.replace("kind = \"drive\"\n", mapped);
+    assert_eq!(warning(&mapped), None);
+
+    // In profile position it would take no set-point, and look like a joint that stands.
+    let startup = startup.replace("8i8", "1i8");
+    let refused = |text: &str| {
+        let text = text.replace("[robot]\n", &startup);
+        let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
+        Robot::from_toml(&text, &layout, PERIOD_NS).map_err(|why| why.to_string()).err()
+    };
+    let said = refused(TWO).unwrap();
+    assert!(said.starts_with("drive \"left knee\" has the start-up value 1 of its mode"), "{said}");
+    assert_eq!(refused(&mapped), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::range::RangeCheck;
 use super::urdf::UrdfJoint;
 use super::{JointSetting, RobotError};
+use crate::motion::joint::CSP;
 use crate::motion::limits::Limits;
 use crate::motion::wave::Wave;
 use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
@@ -83,8 +84,8 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
 /// Returns the joint of a drive. Of several tables with a key, the last one counts.
 ///
 /// # Errors
-/// [`RobotError::Range`], [`RobotError::NotMapped`], [`RobotError::MappedOtherwise`] and
-/// [`RobotError::LimitWithoutValue`].
+/// [`RobotError::Range`], [`RobotError::NotMapped`], [`RobotError::MappedOtherwise`],
+/// [`RobotError::OtherMode`] and [`RobotError::LimitWithoutValue`].
 pub(super) fn joint(
     place: usize,
     device: &DeviceLayout,
@@ -214,10 +215,17 @@ fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
     let outputs = MappedSide { device, values: &device.output_values, at: device.outputs.start };
     let inputs = MappedSide { device, values: &device.input_values, at: device.inputs.start };
     outputs.require_single(&[0x6040, 0x6060, 0x607a])?;
+    let mode = outputs.mapped(0x6060, 8)?;
+    if let Some(other) = device.startup_byte(0x6060, 0).filter(|start| *start != CSP)
+        && mode.is_none()
+    {
+        let joint = device.name.clone();
+        return Err(RobotError::OtherMode { joint, mode: other.cast_signed() });
+    }
     Ok(DriveOffsets {
         controlword: outputs.needed(0x6040, 16)?,
         target: outputs.needed(0x607a, 32)?,
-        mode: outputs.mapped(0x6060, 8)?,
+        mode,
         statusword: inputs.needed(0x6041, 16)?,
         position: inputs.needed(0x6064, 32)?,
         velocity: inputs.mapped(0x606c, 32).unwrap_or_default(),
