@@ -67,9 +67,9 @@ use crate::bus::{Bus, BusError, BusOptions, Wire};
 use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
-    DeviceAlarms, DownReason, LoopView, MotionAccount, MotionController, Outlets, Robot,
-    RobotCommands, RobotError, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView,
-    WindowRecorder, devices_before, devices_note, robot_note, window_channel,
+    DeviceAlarms, LoopView, MotionAccount, MotionController, Outlets, Robot, RobotCommands,
+    RobotError, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView, WindowRecorder,
+    devices_before, devices_note, robot_note, window_channel,
 };
 
 pub use assembly::{AssemblyError, SharedRobot, TrajectoryWord, UnknownTrajectory};
@@ -441,8 +441,9 @@ impl SessionFollower<'_> {
         recorder: &Recorder,
         observer: &mut dyn SessionObserver,
     ) {
-        // A joint that came back still was down: the exit status says so.
-        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != DownReason::None);
+        // Counted, not looked at: a joint that came back between two views still was down, and the
+        // exit status says so.
+        self.was_down = seen.status.counts.joints_down > 0;
         let view = self.view_of(seen, recorder);
         observer.view(&view);
         self.view = Some(view);
