@@ -68,7 +68,7 @@ use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, serve};
 use crate::motion::{
     DeviceAlarms, LoopView, MotionAccount, MotionController, Outlets, Robot, RobotCommands,
-    RobotError, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung, SpikeView, WindowRecorder,
+    RobotError, RobotPhase, RobotSnapshot, RobotTask, RobotView, SpikeView, WindowRecorder,
     devices_before, devices_note, robot_note, window_channel,
 };
 
@@ -236,9 +236,10 @@ impl SessionOutcome {
     /// down.
     #[must_use]
     pub fn ended_in_order(&self) -> bool {
-        let is_at_rest =
-            |view: &RobotView| view.phase == RobotPhase::AtRest && view.rung != Rung::SafeStop;
-        !self.was_down && self.view.as_ref().is_some_and(is_at_rest)
+        // Counted: a reset does not undo a safe stop.
+        let was_stopped = self.motion.safe_stops > 0;
+        let is_at_rest = |view: &RobotView| view.phase == RobotPhase::AtRest;
+        !self.was_down && !was_stopped && self.view.as_ref().is_some_and(is_at_rest)
     }
 }
 
