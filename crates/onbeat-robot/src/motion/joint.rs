@@ -67,7 +67,7 @@ impl JointDrive {
         Self {
             set_point: SetPoint::new(setting.limits, period_s),
             setting: setting.clone(),
-            power: DrivePower::default(),
+            power: DrivePower::new(period_s),
             stage: JointStage::Idle,
             start: 0.0,
             ramp: 0.0,

@@ -66,24 +66,32 @@ pub(crate) enum PowerTarget {
     Off,
 }
 
-/// Number of cycles for each half of a reset pulse: drives slower than the bus see the edge too.
-// Bit 7 counts at its rising edge. Some drives look at it once in several cycles, hence low and
-// high for ten each.
+/// Duration of each half of a reset pulse in s, and its least number of cycles: drives slower than
+/// the bus see the edge too.
+// Bit 7 counts at its rising edge. Some drives look at it every few milliseconds.
+const RESET_S: f64 = 0.01;
 const RESET_CYCLES: u32 = 10;
 /// Maximum number of reset pulses for one fault.
 pub(crate) const MOST_RESETS: u32 = 3;
 
 /// Generates controlwords (object 0x6040).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct DrivePower {
+    /// Cycles of each half of a reset pulse.
+    half_pulse: u32,
     /// Cycles spent resetting the present fault.
     resetting: u32,
 }
 
 impl DrivePower {
+    pub(crate) fn new(period_s: f64) -> Self {
+        let half_pulse = ((RESET_S / period_s).round() as u32).max(RESET_CYCLES);
+        Self { half_pulse, resetting: 0 }
+    }
+
     /// Returns whether all reset pulses failed.
     pub(crate) fn gave_up(&self) -> bool {
-        self.resetting > 2 * RESET_CYCLES * MOST_RESETS
+        self.resetting > 2 * self.half_pulse * MOST_RESETS
     }
 
     pub(crate) fn begin(&mut self) {
@@ -95,7 +103,8 @@ impl DrivePower {
         match (aim, state) {
             (PowerTarget::Enabled, JointState::Fault) => {
                 self.resetting += 1;
-                let high = self.resetting % (2 * RESET_CYCLES) >= RESET_CYCLES && !self.gave_up();
+                let is_high = self.resetting % (2 * self.half_pulse) >= self.half_pulse;
+                let high = is_high && !self.gave_up();
                 if high { FAULT_RESET } else { DISABLE_VOLTAGE }
             }
             // One transition at a time: 2, 3, 4 of CiA 402. Drives may skip a state that they pass
@@ -180,7 +189,7 @@ mod tests {
             JointState::Fault,
         ] {
             let mut state = start;
-            let mut power = DrivePower::default();
+            let mut power = DrivePower::new(0.001);
             let mut before = 0xffff;
             for (aim, end) in [
                 (PowerTarget::Enabled, JointState::OperationEnabled),
@@ -198,15 +207,19 @@ mod tests {
 
     #[test]
     fn a_fault_that_stays_is_not_reset_for_ever() {
-        let mut power = DrivePower::default();
-        let words: Vec<u16> = (0..1_000)
-            .map(|_| power.controlword(JointState::Fault, PowerTarget::Enabled))
-            .collect();
-        let edges = words
-            .windows(2)
-            .filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET)
-            .count();
-        assert_eq!(edges, MOST_RESETS as usize);
-        assert!(power.gave_up());
+        for (period_s, half_pulse) in [(0.004, 10), (0.001, 10), (0.000_25, 40)] {
+            let mut power = DrivePower::new(period_s);
+            let words: Vec<u16> = (0..1_000)
+                .map(|_| power.controlword(JointState::Fault, PowerTarget::Enabled))
+                .collect();
+            let edges = words
+                .windows(2)
+                .filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET)
+                .count();
+            assert_eq!(edges, MOST_RESETS as usize);
+            let high = words.iter().skip_while(|word| **word != FAULT_RESET);
+            assert_eq!(high.take_while(|word| **word == FAULT_RESET).count(), half_pulse);
+            assert!(power.gave_up());
+        }
     }
 }
