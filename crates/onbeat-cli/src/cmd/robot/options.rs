@@ -100,7 +100,7 @@ pub(crate) struct RobotRunOptions {
     ///
     /// They read it and command joints, like the user who runs it. Default: that user and root
     /// only.
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", requires = "name")]
     pub(crate) group: Option<String>,
     /// Record every cycle into this MCAP log
     ///
