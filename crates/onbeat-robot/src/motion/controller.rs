@@ -277,9 +277,9 @@ impl MotionController {
     fn take_down(&mut self, number: usize, why: DownReason) {
         let joint = &mut self.joints[number];
         let status = &mut self.status.all[number];
-        // The drive itself is well and can brake, or does so already: without voltage it would coast.
-        // One with a fault has switched off by itself, and asking for a quick stop would not be
-        // heard.
+        // The drive itself is well and can brake, or does so already: without voltage it would
+        // coast. One with a fault has switched off by itself, and asking for a quick stop would not
+        // be heard.
         let brakes = matches!(why, DownReason::FollowingError | DownReason::OtherMode)
             || status.state == JointState::QuickStopActive;
         joint.stage = if brakes {
@@ -436,6 +436,7 @@ impl MotionController {
         }
 
         self.status.time_ns = 0;
+        self.trajectory.restart();
         self.enter(RobotPhase::Running);
     }
 

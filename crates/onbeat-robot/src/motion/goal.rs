@@ -127,6 +127,12 @@ impl GoalFollower {
         }
     }
 
+    /// Forgets the goal that was followed, and that somebody leads: after a safe stop, nothing moves
+    /// before somebody wants it again.
+    pub(crate) fn forget(&mut self) {
+        (self.has_taken, self.is_led) = (false, false);
+    }
+
     /// Ages goals in a cycle that follows none.
     pub(crate) fn skip_cycle(&mut self, now_ns: u64) {
         let there = self.source.latest().map(|record| record.number);

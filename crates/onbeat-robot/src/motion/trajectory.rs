@@ -97,6 +97,13 @@ impl Trajectory {
         matches!(self.0, TrajectoryKind::Goal(_) | TrajectoryKind::Law(_))
     }
 
+    /// Begins anew, at the time 0.
+    pub(crate) fn restart(&mut self) {
+        if let TrajectoryKind::Goal(goal) = &mut self.0 {
+            goal.forget();
+        }
+    }
+
     /// Records a cycle in which the trajectory is not evaluated.
     pub(crate) fn skip_cycle(&mut self, status: &Status) {
         if let TrajectoryKind::Goal(goal) = &mut self.0 {

@@ -246,6 +246,32 @@ fn a_goal_from_before_the_start_is_too_old_and_answered_once() {
 }
 
 #[test]
+fn a_goal_from_before_a_safe_stop_is_not_followed_after_the_reset() {
+    let mut source = Once::default();
+    (source.0.number, source.0.at_ns) = (7, u64::MAX);
+    source.0.set(0, 1.8);
+    let patient = two_commanded()
+        .replace("age_ms = 50", "age_ms = 60000")
+        .replace("lost_ms = 400", "lost_ms = 0");
+    let mut world = World::new(&patient, |robot| Trajectory::goal(Box::new(source), robot));
+    world.until(RobotPhase::Running);
+    world.steps(200);
+    (0..10).for_each(|_| world.lose());
+    world.until(RobotPhase::AtRest);
+    let stands = world.status().joints()[0].actual_rad;
+    assert!((0.1..1.5).contains(&stands), "on its way: {stands}");
+    world.steps(1_000);
+    world.controller.reset();
+    world.step();
+    world.until(RobotPhase::Running);
+    world.steps(1_000);
+
+    let now = world.status().joints()[0].actual_rad;
+    assert!((now - stands).abs() < 0.01, "from {stands} to {now}");
+    assert!(world.kinds().contains(&EventKind::GoalOld), "it is not lost silently");
+}
+
+#[test]
 fn the_goal_timeout_of_the_file_is_checked() {
     let layout = Layout::from_toml(TWO).unwrap();
     let of = |lost: &str| {
