@@ -89,7 +89,7 @@ const JOINT_WORDS: Readonly<Record<string, string>> = {
 };
 const REASONS: Readonly<Record<string, string>> = {
   drive_fault: 'down: fault',
-  left_operation: 'down: left OP',
+  left_operation: 'down: disabled',
   following_error: 'down: following',
   not_enabled: 'not enabled',
   other_mode: 'down: mode',

@@ -29,7 +29,7 @@ const fn rung(rung: Rung) -> &'static str {
 const fn state(joint: &JointView) -> &'static str {
     match (joint.reason, joint.state) {
         (Reason::DriveFault, _) => "down: fault",
-        (Reason::LeftOperation, _) => "down: left OP",
+        (Reason::LeftOperation, _) => "down: disabled",
         (Reason::FollowingError, _) => "down: following",
         (Reason::NotEnabled, _) => "not enabled",
         (Reason::OtherMode, _) => "down: mode",
