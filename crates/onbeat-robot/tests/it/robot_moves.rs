@@ -287,6 +287,16 @@ fn errors_in_a_csv_file_have_line_and_column() {
 }
 
 #[test]
+fn a_sine_that_is_wider_than_the_travel_is_refused() {
+    let wide = "amplitude_rad = 2.0\nfrequency_hz = 0.1";
+    let robot = robot_of(&TWO.replace("amplitude_rad = 0.4\nfrequency_hz = 1.0", wide));
+    let said = Trajectory::sine(&robot).err().unwrap().to_string();
+    let expected =
+        "the sine of \"left knee\" needs 4.00 rad, its limit is 3.5 rad; make it smaller or slower";
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn a_csv_file_of_a_spreadsheet_is_read() {
     let robot = robot_of(TWO);
     for text in [
