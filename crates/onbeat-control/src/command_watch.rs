@@ -63,11 +63,10 @@ impl CommandWatch {
         }
 
         (self.followed, self.silent_since) = (new, None);
-        let why = without_power(client, commanded);
-        if why.is_empty() {
+        let Some(why) = without_power(client, commanded) else {
             self.unpowered_since = None;
-            return self.report(why);
-        }
+            return self.report(String::new());
+        };
         // Drives that are being enabled have no power for a moment.
         let since = *self.unpowered_since.get_or_insert_with(Instant::now);
         if since.elapsed() >= SILENT { self.report(why) } else { None }
@@ -110,12 +109,12 @@ fn standstill(state: &BusState, answer: Option<(u64, GoalAnswer)>) -> String {
     format!("{name} follows no command: {why}")
 }
 
-/// Returns which commanded joints have a drive that does not move them; empty if there is none.
-fn without_power(client: &mut Client, commanded: &[String]) -> String {
+/// Returns which commanded joints have a drive that does not move them, in words; `None` if all
+/// drives do.
+#[must_use]
+pub fn without_power(client: &mut Client, commanded: &[String]) -> Option<String> {
     let mut seen = client.snapshot();
-    if client.read(&mut seen).is_err() {
-        return String::new();
-    }
+    client.read(&mut seen).ok()?;
     let statusword = |joint: &String| {
         let place = client.find(joint, "6041").ok()?;
         let word = place.unsigned(if place.is_output { &seen.outputs } else { &seen.inputs });
@@ -124,16 +123,14 @@ fn without_power(client: &mut Client, commanded: &[String]) -> String {
             .then(|| format!("{joint}: {state}, statusword 0x{word:04x}"))
     };
     let down: Vec<String> = commanded.iter().filter_map(statusword).collect();
-    match down.as_slice() {
-        [] => String::new(),
-        _ => {
-            let BusState { name, .. } = client.state();
-            let joints = down.join("; ");
-            format!(
-                "{name} follows, but drives do not move ({joints}); `onbeat bus events --name {name}` says why"
-            )
-        }
+    if down.is_empty() {
+        return None;
     }
+    let BusState { name, .. } = client.state();
+    let joints = down.join("; ");
+    Some(format!(
+        "{name} follows, but drives do not move ({joints}); `onbeat bus events --name {name}` says why"
+    ))
 }
 
 /// Returns why the robot is in its safe stop, such as "left knee is down"; `None` if it is not.

@@ -90,7 +90,7 @@ mod value_place;
 pub use bus_condition::{AlStates, CableLink, WorkingCounterState};
 pub use bus_side::{BusSide, ColdSide, OutputsFrom};
 pub use client::{BusState, Client, DeviceInfo, EventBatch, Outage};
-pub use command_watch::{CommandWatch, safe_stop};
+pub use command_watch::{CommandWatch, safe_stop, without_power};
 pub use create::Image;
 pub use device_state::{DeviceState, Presence};
 pub use error::{ControlError, Refusal};

@@ -21,4 +21,6 @@ pub(crate) enum GoalFailure {
         "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
     )]
     NotSeen { within_s: u64 },
+    #[error("{0}")]
+    WithoutPower(String),
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat_control::{Client, Commander, GoalAnswer, Snapshot, safe_stop};
+use onbeat_control::{Client, Commander, GoalAnswer, Snapshot, safe_stop, without_power};
 
 use super::options::GoalOptions;
 use crate::cmd::failure::robot_goal::GoalFailure;
@@ -15,6 +15,8 @@ use crate::term::{Tone, say};
 /// Longest wait until a goal is accepted: enabling a robot takes a moment, and the goal is repeated
 /// in the meantime.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait for the power of a drive that is being enabled.
+const POWERED_WITHIN: Duration = Duration::from_secs(1);
 /// How often a goal is sent within its maximum age.
 const TIMES_WITHIN_AGE: u32 = 5;
 /// Bounds of the interval between goals.
@@ -51,6 +53,16 @@ pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
             return Err(GoalFailure::NotSeen { within_s: SEEN_WITHIN.as_secs() }.into());
         }
 
+        robot.refresh(&mut commander, every)?;
+    }
+
+    // A goal is followed as a whole, and moves the joints whose drives have power.
+    let joints: Vec<String> = goals.iter().map(|(joint, _)| joint.clone()).collect();
+    let began = Instant::now();
+    while let Some(why) = without_power(&mut robot.client, &joints) {
+        if is_over() || began.elapsed() > POWERED_WITHIN {
+            return Err(GoalFailure::WithoutPower(why).into());
+        }
         robot.refresh(&mut commander, every)?;
     }
 
