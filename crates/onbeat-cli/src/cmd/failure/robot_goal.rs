@@ -17,10 +17,8 @@ pub(crate) enum GoalFailure {
         "{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it"
     )]
     SafelyStopped { name: String, why: String, pid: u32 },
-    #[error(
-        "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
-    )]
-    NotSeen { within_s: u64 },
+    #[error("{why}; gave up after {within_s} s")]
+    NotSeen { why: String, within_s: u64 },
     #[error("{0}")]
     WithoutPower(String),
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat_control::{Client, Commander, GoalAnswer, Snapshot, safe_stop, without_power};
+use onbeat_control::{
+    Client, CommandWatch, Commander, GoalAnswer, Snapshot, safe_stop, without_power,
+};
 
 use super::options::GoalOptions;
 use crate::cmd::failure::robot_goal::GoalFailure;
@@ -42,6 +44,9 @@ pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
     let every = (Duration::from_micros(commander.age_us().into()) / TIMES_WITHIN_AGE)
         .clamp(SHORTEST, LONGEST);
     let is_over = || interruptions.stop.load(Ordering::Relaxed);
+    let joints: Vec<String> = goals.iter().map(|(joint, _)| joint.clone()).collect();
+    let mut watch = CommandWatch::new(&commander);
+    let mut why = String::new();
     let first = commander.give()?;
     let began = Instant::now();
     robot.check()?;
@@ -50,14 +55,14 @@ pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
             return Ok(ExitVerdict::CouldNotRun);
         }
         if began.elapsed() > SEEN_WITHIN {
-            return Err(GoalFailure::NotSeen { within_s: SEEN_WITHIN.as_secs() }.into());
+            return Err(GoalFailure::NotSeen { why, within_s: SEEN_WITHIN.as_secs() }.into());
         }
 
         robot.refresh(&mut commander, every)?;
+        why = watch.look(&commander, &mut robot.client, &joints).unwrap_or(why);
     }
 
     // A goal is followed as a whole, and moves the joints whose drives have power.
-    let joints: Vec<String> = goals.iter().map(|(joint, _)| joint.clone()).collect();
     let began = Instant::now();
     while let Some(why) = without_power(&mut robot.client, &joints) {
         if is_over() || began.elapsed() > POWERED_WITHIN {
