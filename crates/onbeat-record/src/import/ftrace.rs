@@ -280,6 +280,8 @@ impl FtraceText {
             ));
         }
         if self.lost > 0 {
+            // Of which thread the events were is not stated; one of each place at least.
+            stream.lost = self.lost;
             stream.remarks.push(format!(
                 "the trace lost events in {}: a thread that waited then is in no figure",
                 counted(self.lost, "places")

@@ -110,7 +110,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let default_series = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
     let mut counting = IntervalMerger::new(&clock, unit_ns, asked.series.unwrap_or(default_series));
     let mut damage = Damage::new(asked);
-    let mut before = 0;
+    let mut before = 0_u64;
     each_line(file, |line, number| {
         if line.starts_with('#') {
             return Ok(());
@@ -126,10 +126,20 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         }
         Ok(())
     })?;
-    let mut streams = counting.finish()?;
+    let mut streams = counting.finish(lines)?;
+    let parts = streams.iter().flat_map(|stream| &stream.parts);
+    let samples = parts.map(StreamPart::samples).fold(0_u64, u64::saturating_add);
+    let per_line = samples.div_ceil(before.max(1));
     for stream in &mut streams {
         stream.started_unix_s = clock.started_unix_s();
         stream.remarks = damage.sentences();
+        if damage.lines() > 0 {
+            // Of which tag they were is not known.
+            stream.lost = damage.lines().saturating_mul(per_line);
+            stream.remarks.push(format!(
+                "a damaged line counts as {per_line} lost samples, the mean of the others"
+            ));
+        }
         stream.lacks(
             "skipped releases, the machine and the command: an interval log does not hold them",
         );
@@ -335,7 +345,7 @@ impl IntervalMerger {
         Ok(())
     }
 
-    fn finish(self) -> Result<Vec<Stream>, Error> {
+    fn finish(self, lines: usize) -> Result<Vec<Stream>, Error> {
         let unit_ns = self.unit_ns;
         let several = self.tags.len() > 1;
         let stream = |(name, mut tag): (String, Tag)| {
@@ -360,7 +370,7 @@ impl IntervalMerger {
             self.tags.into_iter().map(stream).filter(|stream| !stream.parts.is_empty()).collect();
         if streams.is_empty() {
             let advice = "none of its histograms holds a sample";
-            return Err(Error::NoHistogram { format: FORMAT, lines: 0, advice });
+            return Err(Error::NoHistogram { format: FORMAT, lines, advice });
         }
 
         Ok(streams)

@@ -76,8 +76,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut stream = counter.count_all(file, |line| {
         HwlatSample::parse(line.text).filter(|_| line.has_end).map(|of| of.sample)
     })?;
+    stream.lost_lines(&text.damage);
     text.describe(&mut stream);
-    stream.remarks.extend(text.damage.sentences());
     stream.remarks.extend(text.passed_over.sentence("hwlat"));
     Ok(vec![stream])
 }
@@ -157,6 +157,8 @@ impl HwlatText {
             stream.remarks.push(format!("hwlatdetect states {} SMIs during the run", self.smis));
         }
         if let Some(stated) = self.stated_samples.filter(|n| *n != self.extent.samples) {
+            // Damaged lines are among them.
+            stream.lost = stream.lost.max(stated.saturating_sub(self.extent.samples));
             stream.remarks.push(format!(
                 "hwlatdetect states {stated} samples, {} are in the text",
                 self.extent.samples

@@ -367,7 +367,12 @@ impl LatencyText {
         }
 
         stream.lacks("the machine, the start and the command: the text does not hold them");
-        stream.remarks.extend(self.damage.sentences());
+        if self.closing.is_some() {
+            // The closing line has the extremes of all.
+            stream.remarks.extend(self.damage.sentences());
+        } else {
+            stream.lost_lines(&self.damage);
+        }
         stream.remarks.extend(self.passed_over.sentence(self.format.tool()));
         stream
     }

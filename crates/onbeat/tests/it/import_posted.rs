@@ -225,6 +225,8 @@ fn xenomai_and_rtai_may_wake_early_and_the_report_says_so() {
     assert!(says(&of[0], "3 switches of the task out of real-time mode"), "{:?}", of[0].remarks);
     let overrun = streams(irq.replacen("|       0|     3|", "|       5|     3|", 1));
     assert_eq!((of[0].lost, overrun[0].lost), (0, 5));
+    let damaged = format!("{irq}RTD|      0.584|    --\n");
+    assert_eq!(read(damaged.as_bytes(), &skipping()).unwrap()[0].lost, 1, "no closing line");
 
     let of = streams(bytes_of("rtai.txt"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 0, 3_712, 354.0));
@@ -330,6 +332,10 @@ fn gaps_of_the_hardware_and_of_a_busy_loop_are_read_from_text() {
     assert!(says(&of[0], "hwlatdetect states 3 SMIs") && !says(&of[0], "passed over"));
     let report = newer.lines().filter(|line| line.starts_with("ts: ")).collect::<Vec<_>>();
     assert_eq!(figures(&streams(report.join("\n") + "\n")[0], Series::Gap).0, 2);
+    let damaged = text.replacen("outer:15", "out", 1);
+    assert_eq!(read(damaged.as_bytes(), &skipping()).unwrap()[0].lost, 1);
+    let lacks = text.replacen("recorded: 2", "recorded: 5", 1);
+    assert_eq!(streams(lacks)[0].lost, 3, "of five two are in the text");
     let of = streams(bytes_of("hwlattrace.txt"));
     assert_eq!(figures(&of[0], Series::Gap), (2, 12_000, 16_000, 14_000.0));
     assert!(of[0].missing.iter().any(|what| what.contains("5 of 7 gaps")), "{:?}", of[0].missing);
@@ -474,6 +480,8 @@ fn a_trace_as_text_is_from_wake_up_to_switch() {
     let of = streams(by_trace_cmd);
     assert_eq!(figures(&of[0], Series::WakeupLatency).1, 49_000);
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+    let lossy = streams(by_trace_cmd.to_owned() + "CPU:3 [LOST 12 EVENTS]\n");
+    assert_eq!((of[0].lost, lossy[0].lost), (0, 1), "at least one");
     let dropped = by_trace_cmd.replacen("CPU:003\n", "CPU:003\nCPU:3 [12 EVENTS DROPPED]\n", 1);
     assert!(refused(dropped).contains("no thread was woken and then switched to"));
     let in_latency_format = by_trace_cmd.replace("[003]", "3d..2");
@@ -699,6 +707,7 @@ fn a_log_that_is_cut_off_costs_its_last_line_and_a_damaged_line_is_said() {
     assert!(why.contains("--skip-damaged"), "{why}");
     let of = read(damaged.as_bytes(), &skipping()).unwrap();
     assert!(says(&of[0], "1 damaged line is not imported: line 6"), "{:?}", of[0].remarks);
+    assert_eq!(of[0].lost, 772, "as many as the other 18 have on average");
     let rest: String =
         whole.lines().enumerate().filter(|(i, _)| *i != 5).map(|(_, l)| format!("{l}\n")).collect();
     assert_eq!(of[0].parts, streams(&rest)[0].parts);
