@@ -14,6 +14,8 @@ use super::stream::Stream;
 use crate::{Resolution, Series};
 
 const FORMAT: Format = Format::Ping;
+/// An answer is late by fewer requests than this.
+const LATEST: u16 = 256;
 
 struct Answer {
     sample: Sample,
@@ -99,10 +101,14 @@ struct PingText {
     figures: Option<[f64; 3]>,
     /// Requests sent and answers received, as the closing lines state.
     counts: Option<(u64, u64)>,
-    /// Lines that say that an answer did not come.
+    /// Requests without an answer, of runs that have ended.
+    lost: u64,
+    /// Those of this run, by lines that say so and by the numbers of the others.
     unanswered: u64,
-    /// The requests of these lines: an answer may still come.
-    late: BTreeSet<u64>,
+    /// Their numbers: an answer may still come.
+    late: BTreeSet<u16>,
+    /// The number of the request after the last one.
+    next: Option<u16>,
     peer: Option<String>,
     passed_over: PassedOver,
     damage: Damage,
@@ -154,8 +160,7 @@ impl PingText {
             if answer.is_duplicate {
                 self.duplicates += 1;
             } else {
-                let is_late = sequence(text).is_some_and(|of| self.late.remove(&of));
-                self.unanswered -= u64::from(is_late);
+                self.request(text, true);
                 self.untimed += u64::from(answer.sample.t_s.is_none());
                 self.decimals = self.decimals.max(answer.decimals);
                 self.extent.take_in(&answer.sample);
@@ -163,6 +168,7 @@ impl PingText {
         } else if text.contains(" bytes from ") || has_fields(text) {
             let reason = format!("`{text}` has no round trip in milliseconds");
             self.damage.unread(line, reason, (FORMAT, self.extent.samples, "answers"))?;
+            self.request(text, true);
         } else if let Some(figures) = summary(text) {
             if self.figures.is_some() && self.extent.samples == 0 {
                 return Err(Error::second_run(FORMAT, line.number));
@@ -173,16 +179,17 @@ impl PingText {
             let (all_sent, all_received) = self.counts.unwrap_or_default();
             self.counts =
                 Some((all_sent.saturating_add(sent), all_received.saturating_add(received)));
+            self.end_run(sent.saturating_sub(received), None);
         } else if is_unanswered(text) {
-            self.unanswered += 1;
-            self.late.extend(sequence(text));
+            self.request(text, false);
         } else if let Some(peer) = PEER.iter().find_map(|before| text.strip_prefix(before)) {
             let peer = peer.split_whitespace().next().map(str::to_owned);
             if self.peer.is_some() && self.peer != peer {
                 return Err(Error::second_run(FORMAT, line.number));
             }
-            self.late.clear();
             self.peer = peer;
+            // Some count from 0, which is behind it.
+            self.end_run(self.unanswered, Some(1));
         } else if !(text.starts_with("--- ") && text.ends_with(" ---") || is_of_windows(text)) {
             self.passed_over.count(line);
         }
@@ -190,19 +197,52 @@ impl PingText {
         Ok(())
     }
 
+    fn end_run(&mut self, lost: u64, next: Option<u16>) {
+        self.lost = self.lost.saturating_add(lost);
+        self.unanswered = 0;
+        self.late.clear();
+        self.next = next;
+    }
+
+    /// Takes in a request. Those between the one before and this one have no line: no answer came.
+    fn request(&mut self, text: &str, is_answered: bool) {
+        let Some(number) = sequence(text) else {
+            self.unanswered += u64::from(!is_answered);
+            return;
+        };
+        let passed = self.next.map_or(0, |next| number.wrapping_sub(next));
+        let is_behind = passed > u16::MAX / 2;
+        if is_behind && self.late.contains(&number) {
+            if is_answered {
+                self.late.remove(&number);
+                self.unanswered -= 1;
+            }
+            return;
+        }
+
+        // What is behind and was not passed over is of another run.
+        let passed = if is_behind { 0 } else { passed };
+        self.late.extend((0..passed.min(LATEST)).map(|n| number.wrapping_sub(n + 1)));
+        self.unanswered += u64::from(passed) + u64::from(!is_answered);
+        if is_answered {
+            // Numbers recur after 65,536 requests.
+            self.late.remove(&number);
+        } else {
+            self.late.insert(number);
+        }
+        self.next = Some(number.wrapping_add(1));
+    }
+
     fn describe(&self, stream: &mut Stream) {
-        if let Some((sent, received)) = self.counts.filter(|(sent, received)| sent > received) {
-            stream.lost = sent - received;
-            stream.remarks.push(format!(
-                "{} of {sent} requests were not answered and are in no figure",
-                sent - received
-            ));
-        } else if self.unanswered > 0 && self.counts.is_none() {
-            stream.lost = self.unanswered;
-            stream.remarks.push(format!(
-                "requests without an answer, which are in no figure: {}",
-                self.unanswered
-            ));
+        let lost = self.lost.saturating_add(self.unanswered);
+        if lost > 0 {
+            stream.lost = lost;
+            stream.remarks.push(match self.counts {
+                Some((sent, received)) if sent.saturating_sub(received) == lost => {
+                    format!("{lost} of {sent} requests were not answered and are in no figure")
+                }
+                _ => format!("requests without an answer, which are in no figure: {lost}"),
+            });
         }
         if let Some((_, received)) = self.counts.filter(|_| self.extent.samples > 0)
             && received != self.extent.samples
@@ -228,9 +268,9 @@ impl PingText {
 /// What stands before the peer in the first line.
 const PEER: [&str; 2] = ["PING ", "Pinging "];
 
-/// The number of a request: `icmp_seq=2`, `icmp_seq 2`.
-fn sequence(text: &str) -> Option<u64> {
-    let rest = text.split_once("icmp_seq")?.1.get(1..)?;
+/// The number of a request: `icmp_seq=2`, `icmp_seq 2`, `seq=2` of busybox.
+fn sequence(text: &str) -> Option<u16> {
+    let rest = text.rsplit_once("seq")?.1.get(1..)?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }

@@ -531,6 +531,28 @@ fn pings_of_all_systems_are_round_trips() {
     let late = "64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=1500 ms\n";
     let of = streams(format!("{cut_off}{late}"));
     assert!(!says(&of[0], "requests without an answer"), "{:?}", of[0].remarks);
+    // Killed, ping writes no closing lines: numbers show what did not come. They recur.
+    let answer = |n: u16| format!("64 bytes from 10.0.0.1: icmp_seq={n} ttl=64 time=0.215 ms\n");
+    let all = |of: &[u16]| of.iter().map(|n| answer(*n)).collect::<String>();
+    let heading = "PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.\n";
+    for (lost, text) in [
+        (2, heading.to_owned() + &all(&[2, 4, 5])),
+        (0, heading.to_owned() + &all(&[0, 1, 3, 2])),
+        (1, all(&[65_534, 0, 1])),
+        (2, all(&[1, 3, 4]) + heading + &all(&[1, 3])),
+        (
+            2,
+            all(&[1, 3])
+                + "3 packets transmitted, 2 received, 33% packet loss\n"
+                + heading
+                + &all(&[1, 3]),
+        ),
+        (2, all(&[1, 4, 5]).replace("icmp_seq", "seq")),
+        (1, all(&[7, 8, 10]) + "From 10.0.0.2 icmp_seq=9 Destination Host Unreachable\n"),
+    ] {
+        let of = streams(&text);
+        assert_eq!(of[0].lost, lost, "{text}");
+    }
     for text in [cut_off, timed] {
         let of = streams(text);
         assert!(
