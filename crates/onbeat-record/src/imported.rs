@@ -49,10 +49,26 @@ pub struct Early {
     pub earliest_ns: u64,
 }
 
+impl Early {
+    /// Whether a sample of this series below 0 is a wake-up before its release.
+    #[must_use]
+    pub const fn is_wakeup(series: Series) -> bool {
+        matches!(series, Series::WakeupLatency | Series::InterruptLatency)
+    }
+}
+
 impl Import {
     /// Samples of a series that lie beyond the source's histogram.
     #[must_use]
     pub fn beyond(&self, series: Series) -> Option<super::resolution::Beyond> {
         self.resolution.get(&series)?.beyond.filter(|beyond| beyond.count > 0)
+    }
+
+    /// Samples below 0 of a series that may be farther from it than `limit_ns`; none of a series
+    /// whose negative samples are early wake-ups, which are on time.
+    #[must_use]
+    pub fn beyond_below(&self, series: Series, limit_ns: u64) -> u64 {
+        let beyond = self.early.get(&series).filter(|early| early.earliest_ns > limit_ns);
+        beyond.filter(|_| !Early::is_wakeup(series)).map_or(0, |early| early.count.unwrap_or(1))
     }
 }

@@ -10,7 +10,7 @@ use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
 use super::lines::{Line, each_line};
 use super::stream::{Stream, StreamPart};
-use crate::{Beyond, Moments, Resolution, Series, interval_ns_for};
+use crate::{Beyond, Early, Moments, Resolution, Series, interval_ns_for};
 
 const FORMAT: Format = Format::Ros2Perf;
 const MS: f64 = 1e6;
@@ -44,6 +44,8 @@ struct Row {
     length_s: f64,
     lost: u64,
     moments: Moments,
+    /// How far the smallest is below 0.
+    below_ns: u64,
 }
 
 impl Row {
@@ -59,15 +61,16 @@ impl Row {
             && (0.0..=1e9).contains(&received);
         let n = is_possible.then_some(received as u64)?;
         // Without a message there is no latency, whatever stands there.
-        let moments = if n == 0 {
-            Moments::default()
+        let (moments, below_ns) = if n == 0 {
+            (Moments::default(), 0)
         } else {
             let (min, max, mean) = (figure(min)?, figure(max)?, figure(mean)?);
             // Clocks of two computers may differ: below 0.
             let (min_ns, max_ns) = (to_ns(min.min(max).max(0.0), MS)?, to_ns(max.max(0.0), MS)?);
-            Moments { n, min_ns, max_ns, mean_ns: mean * MS, m2: 0.0 }
+            let below_ns = to_ns((-min).max(0.0), MS)?;
+            (Moments { n, min_ns, max_ns, mean_ns: mean * MS, m2: 0.0 }, below_ns)
         };
-        Some(Self { end_s, length_s, lost: lost.max(0.0) as u64, moments })
+        Some(Self { end_s, length_s, lost: lost.max(0.0) as u64, moments, below_ns })
     }
 }
 
@@ -154,6 +157,9 @@ fn stream(rows: &[Row], all: Moments, series: Series) -> Stream {
         ],
         ..Stream::default()
     };
+    if let Some(earliest_ns @ 1..) = rows.iter().map(|row| row.below_ns).max() {
+        stream.early.insert(series, Early { count: None, earliest_ns });
+    }
     let lost = rows.iter().fold(0_u64, |lost, row| lost.saturating_add(row.lost));
     stream.remarks.push("latency of messages, from publisher to subscriber".to_owned());
     if lost > 0 {

@@ -85,11 +85,10 @@ impl Stream {
             let words = series.words();
             // Of other values, an offset of a clock for one, a large negative one is no better than
             // a large positive one.
-            let (one, many, both_sides) = match series {
-                Series::WakeupLatency | Series::InterruptLatency => {
-                    (" (an early wake-up)", " (early wake-ups)", "")
-                }
-                _ => ("", "", "; import absolute values where both sides count"),
+            let (one, many, both_sides) = if Early::is_wakeup(*series) {
+                (" (an early wake-up)", " (early wake-ups)", "")
+            } else {
+                ("", "", "; import absolute values where both sides count")
             };
             match count {
                 Some(1) => format!(

@@ -34,8 +34,11 @@ pub(super) struct Evidence {
     /// The same with lost samples as late ones.
     with_lost: Outages,
     pub(super) joined: Joined,
-    /// Samples that may be over the limit: in a bucket of the source that reaches beyond it.
+    /// Samples that may be over the limit: in a bucket of the source that reaches beyond it, or
+    /// below 0 by more than it.
     pub(super) unsure: u64,
+    /// Those of them below 0.
+    pub(super) negative: u64,
     /// Samples that were lost between loop and recorder, or never came to another tool.
     pub(super) lost: u64,
     /// Time from a sample to the next, in seconds: T, of pictures the measured time by their number; 0 where it is not known.
@@ -97,8 +100,18 @@ impl Evidence {
         } else {
             period_ns as f64 / 1e9
         };
-        let (unsure, uncounted) = (0, None);
-        Self { outages, with_lost, joined, unsure, lost, period_s, has_no_grid, below, uncounted }
+        Self {
+            outages,
+            with_lost,
+            joined,
+            unsure: 0,
+            negative: 0,
+            lost,
+            period_s,
+            has_no_grid,
+            below,
+            uncounted: None,
+        }
     }
 
     /// The counts of a source with coarse buckets.
@@ -120,6 +133,10 @@ impl Evidence {
                 unsure -= 1;
             }
         }
+        let on_time: u64 = stretches.iter().map(|(all, over)| all.saturating_sub(*over)).sum();
+        let negative = import.map_or(0, |import| import.beyond_below(limit.on, limit.limit_ns));
+        let unsure = unsure.saturating_add(negative).min(on_time);
+        let negative = negative.min(unsure);
         let period_ns = import.and_then(|import| import.period_ns).unwrap_or(0);
 
         // A source that counted into one histogram does not tell when; one with intervals does,
@@ -134,11 +151,21 @@ impl Evidence {
         let lost: u64 = run.intervals.iter().map(|interval| interval.lost).sum();
         let all = Outages { releases: outages.releases + lost, ..outages.clone() };
         let with_lost = and_late(all, lost, joined);
-        let (has_no_grid, below) = (false, None);
         let uncounted = Statistics::new(&run.distribution(limit.on), &run.moments(limit.on))
             .filter(|of| !of.is_counted())
             .map(|of| of.min_ns > limit.limit_ns);
-        Self { outages, with_lost, joined, unsure, lost, period_s, has_no_grid, below, uncounted }
+        Self {
+            outages,
+            with_lost,
+            joined,
+            unsure,
+            negative,
+            lost,
+            period_s,
+            has_no_grid: false,
+            below: None,
+            uncounted,
+        }
     }
 
     /// How long outages last over a part of the limit, where that is less than is assumed otherwise.

@@ -129,7 +129,9 @@ impl Judged<'_> {
     /// `about 6 min would decide it`, in releases where the period is not known.
     fn would_decide(&self) -> String {
         if self.evidence.hangs_on_buckets(allowed_rate(self.judging.limit)) {
-            return "a longer run would not decide it, a finer source would".to_owned();
+            let would =
+                if self.evidence.negative > 0 { "absolute values" } else { "a finer source" };
+            return format!("a longer run would not decide it, {would} would");
         }
         let releases = self.evidence.outages.releases as f64;
         let period_s = self.evidence.period_s;
@@ -153,11 +155,16 @@ impl Judged<'_> {
     /// Samples on an unknown side of the limit.
     fn open(&self) -> String {
         let mut words = self.lost();
-        if self.evidence.unsure > 0 {
-            let unsure = count(self.evidence.unsure);
+        let in_bucket = self.evidence.unsure - self.evidence.negative;
+        if in_bucket > 0 {
+            let unsure = count(in_bucket);
             words += &format!(
                 "; {unsure} more may exceed it (the limit is inside a bucket of the source)"
             );
+        }
+        if self.evidence.negative > 0 {
+            let negative = counted(self.evidence.negative, "negative sample");
+            words += &format!("; {negative} may exceed it as well: import absolute values");
         }
         words
     }

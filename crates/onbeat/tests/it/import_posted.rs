@@ -259,6 +259,19 @@ fn negative_values_of_a_csv_are_counted() {
     let notes = cell(&of[0]).notes;
     let what = "-12 ns; counted as 0; import absolute values where both sides count";
     assert!(notes.iter().any(|note| note.contains(what)), "{notes:?}");
+
+    let judge = |name: &str, limit_ns: u64| {
+        let of = streams(format!("{name}\n-500\n3\n4\n"));
+        let limit = LimitNote { limit_ns, at: 100.0, on: of[0].parts[0].series };
+        onbeat_report::verdict::judge(&import_world::run_of(&of[0]), limit)
+    };
+    let verdict = judge("jitter_us", 50_000);
+    assert_eq!(verdict.outcome, onbeat_report::Outcome::Inconclusive, "{}", verdict.sentence);
+    let what = "; 1 negative sample may exceed it as well: import absolute values";
+    assert!(verdict.sentence.ends_with(what), "{}", verdict.sentence);
+    for (name, limit_ns) in [("jitter_us", 500_000), ("wakeup_latency_us", 50_000)] {
+        assert_eq!(judge(name, limit_ns).outcome, onbeat_report::Outcome::Pass, "{name}");
+    }
 }
 
 #[test]
@@ -590,6 +603,8 @@ fn a_log_of_performance_test_is_its_figures_second_by_second() {
     assert!(says(&of[0], "500 messages were lost"), "{:?}", of[0].remarks);
     assert!(says(&of[0], "its last line, 9, is not imported"), "{:?}", of[0].remarks);
     assert!(refused(text.replacen("2.0, 1.0, 1000", "2.0, 1.0, x", 1)).contains("line 7: "));
+    let apart = streams(text.replacen("0.05, 0.9", "-0.05, 0.9", 1));
+    assert_eq!(apart[0].early[&Series::Recorded].earliest_ns, 50_000, "clocks of two computers");
     let none = text.lines().take(6).collect::<Vec<_>>().join("\n") + "\n";
     assert!(refused(none).contains("no message was received"));
 }
