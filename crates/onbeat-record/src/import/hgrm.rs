@@ -28,6 +28,8 @@ struct PercentileText {
     sd: Option<f64>,
     max: Option<f64>,
     last_line: usize,
+    /// Of the last row: 1 where none is missing after it.
+    share: f64,
     is_comma_separated: bool,
 }
 
@@ -60,6 +62,13 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         let advice = "its rows are Value, Percentile, TotalCount, 1/(1-Percentile)";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     };
+    if all.share < 1.0 {
+        let reason = format!(
+            "its rows end at the share {}: those of the largest samples are missing",
+            all.share
+        );
+        return Err(Error::line(FORMAT, all.last_line, reason));
+    }
     let series = asked.series.unwrap_or(Series::Recorded);
     let (resolution, mut part) = stated::uneven(series, &all.cells);
     if let (Some(mean), Some(sd)) = (all.mean, all.sd) {
@@ -102,8 +111,9 @@ impl PercentileText {
         let mut words = line.split(is_between).filter(|word| !word.is_empty());
         let first = words.next().unwrap_or_default();
         let value = first.parse::<f64>().ok();
-        let total = words.nth(1).and_then(|word| word.parse::<u64>().ok());
-        let (Some(value), Some(total)) = (value, total) else {
+        let share = words.next().and_then(|word| word.parse::<f64>().ok());
+        let total = words.next().and_then(|word| word.parse::<u64>().ok());
+        let (Some(value), Some(share), Some(total)) = (value, share, total) else {
             return Err(Error::line(
                 FORMAT,
                 number,
@@ -132,6 +142,7 @@ impl PercentileText {
 
         let more = total - self.counted;
         self.counted = total;
+        self.share = share;
         if self.cells.is_empty() && more > 0 {
             self.min_ns = to_ns(value, unit_ns).unwrap_or(ns);
         }
@@ -181,6 +192,8 @@ mod tests {
         assert_eq!(samples(&wrk2).unwrap(), 3);
         assert_eq!(samples(&format!("{ROWS}{SUMMARY}")).unwrap(), 3);
         assert!(samples(&format!("{head}{ROWS}60018 requests\n{SUMMARY}")).is_err());
+        let cut = samples(&ROWS[..ROWS.find("  4.0").unwrap()]).unwrap_err().to_string();
+        assert!(cut.contains("line 1: its rows end at the share 0.5"), "{cut}");
     }
 
     #[test]
