@@ -343,7 +343,8 @@ impl CyclictestText {
         let overflow = Overflow {
             end: last.saturating_add(1),
             max: max.unwrap_or(last),
-            count: figure(&self.overflows).unwrap_or(0),
+            // The maximum is one of them, where their number was cut off.
+            count: figure(&self.overflows).unwrap_or_else(|| u64::from(max > Some(last))),
         };
 
         let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
@@ -359,6 +360,7 @@ impl CyclictestText {
         Ok(Stream {
             label: if threads > 1 { format!("thread {thread}") } else { String::new() },
             missing: missing(&resolution, max.is_some()),
+            lost: u64::from(max.is_none()),
             resolution: [(part.series, resolution)].into(),
             parts: vec![part],
             ..Stream::default()

@@ -8,7 +8,7 @@ use std::io::BufRead;
 use super::error::Error;
 use super::format::{Format, to_ns};
 use super::lines::{Line, PassedOver, begins_with, each_line};
-use super::rt_tests::Overflow;
+use super::rt_tests::{NO_SUMMARY, Overflow};
 use super::rt_text;
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Resolution, Series};
@@ -138,8 +138,10 @@ impl OslatText {
             label: if several { format!("CPU {}", self.cores[place]) } else { String::new() },
             host: onbeat_host::machine::Host::from_facts([("measured with", self.version.clone())]),
             missing: MISSING.into_iter().chain([machine]).map(str::to_owned).collect(),
+            lost: u64::from(max_us.is_none()),
             ..Stream::default()
         };
+        stream.missing.extend(max_us.is_none().then(|| NO_SUMMARY.to_owned()));
         rt_text::describe_scheduling(&mut stream, None, self.priority);
         stream.missing.extend(beyond_in_words(&resolution, &buckets));
         stream.remarks.extend(self.passed_over.sentence("oslat"));

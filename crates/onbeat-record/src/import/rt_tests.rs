@@ -314,6 +314,9 @@ fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
 /// What no histogram records of the samples beyond its end.
 pub(super) const BEYOND: &str = "the size of each sample beyond the histogram: percentiles that fall there are given as the maximum";
 
+/// What a histogram lacks that is cut off before its summary.
+pub(super) const NO_SUMMARY: &str = "the maximum, and how many samples lie beyond the histogram: the summary lines are missing; 1 lost sample represents them";
+
 /// What cyclictest's histograms do not record.
 pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
     let mut missing = vec![
@@ -326,9 +329,7 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
     }
 
     if !has_maximum {
-        missing.push(
-            "the maximum, and how many samples lie beyond the histogram: the summary lines are missing".to_owned(),
-        );
+        missing.push(NO_SUMMARY.to_owned());
     }
 
     missing

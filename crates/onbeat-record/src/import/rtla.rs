@@ -7,7 +7,7 @@
 
 use super::error::Error;
 use super::format::{self, Format};
-use super::rt_tests::BEYOND;
+use super::rt_tests::{BEYOND, NO_SUMMARY};
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Beyond, Resolution, Series};
 
@@ -169,6 +169,7 @@ impl RtlaText {
     }
 
     fn stream(&self, cpu: u32, is_one_of_several: bool) -> Result<Stream, Error> {
+        let is_cut_off = self.over.is_empty();
         let mut stream = Stream {
             label: if is_one_of_several { format!("CPU {cpu}") } else { String::new() },
             missing: vec![
@@ -178,9 +179,10 @@ impl RtlaText {
             ],
             remarks: self.missed.iter().map(|(_, sentence)| sentence.clone()).collect(),
             // Of which CPU they were is not stated.
-            lost: self.missed.as_ref().map_or(0, |(events, _)| *events),
+            lost: self.missed.as_ref().map_or(u64::from(is_cut_off), |(events, _)| *events),
             ..Stream::default()
         };
+        stream.missing.extend(is_cut_off.then(|| NO_SUMMARY.to_owned()));
         stream.remarks.extend(self.is_stopped.then(|| STOPPED.to_owned()));
 
         for (place, (series, _)) in

@@ -422,6 +422,25 @@ fn a_single_row_of_rtla_is_not_as_wide_as_a_maximum_beyond_it() {
 }
 
 #[test]
+fn a_histogram_without_its_summary_may_have_more_beyond_it() {
+    let rtla = "# RTLA timerlat histogram\nIndex   Thr-000\n3          9990\n4            10\nover:         0\ncount:    10000\nmin:          3\navg:          3\nmax:          4\n";
+    let cyclictest = "# Histogram\n000003 009990\n000004 000010\n# Total: 000010000\n# Min Latencies: 00003\n# Avg Latencies: 00003\n# Max Latencies: 00004\n# Histogram Overflows: 00000\n";
+    let oslat = String::from_utf8(bytes_of("os.txt")).unwrap();
+    for (whole, summary) in
+        [(rtla, "over:"), (cyclictest, "# Total"), (oslat.as_str(), "     Minimum:")]
+    {
+        let cut = &whole[..whole.find(summary).unwrap()];
+        let [whole, cut] = [whole, cut].map(|text| streams(text)[0].clone());
+        assert_eq!((whole.lost, cut.lost), (0, 1), "{summary}");
+        assert!(cut.missing.iter().any(|what| what.contains("summary lines are missing")));
+    }
+
+    let of = streams(cyclictest.replace("00004\n# Histogram Overflows: 00000\n", "00480\n"));
+    let beyond = of[0].resolution[&Series::WakeupLatency].beyond.unwrap();
+    assert_eq!((beyond.count, beyond.to_ns), (1, 480_999), "the maximum is beyond");
+}
+
+#[test]
 fn what_rtla_says_of_a_whole_run_is_said_and_is_not_a_row() {
     let missed = "123 (0.45%) events missed, results might not be accurate\n";
     let stopped = "rtla timerlat hit stop tracing\n## CPU 1 hit stop tracing, analyzing it ##\n  IRQ latency:      28.13 us\n";
