@@ -195,9 +195,13 @@ fn is_plain_value(name: &str) -> bool {
     is_plain(name) && !name.eq_ignore_ascii_case("sample")
 }
 
-/// Whether a column says how often a value came: such a file is a histogram.
-fn is_count(name: &str) -> bool {
-    ["count", "counts", "occurrences", "hits"].contains(&name.to_ascii_lowercase().as_str())
+/// Whether a column says how often a value came: such a file is a histogram. Among more columns, some
+/// of these names say something else, such as the frequency of a CPU.
+fn is_count(name: &str, columns: usize) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is = |names: &[&str]| names.contains(&name.as_str());
+    is(&["count", "counts", "occurrences", "hits"])
+        || columns == 2 && is(&["samples", "frequency", "freq", "events", "anzahl"])
 }
 
 /// Whether a column says which percentile a value is: such a file has been summed up.
@@ -408,7 +412,7 @@ fn value_column(
         let mut of = values.iter().filter(|place| is(**place));
         of.next().copied().filter(|_| of.next().is_none())
     };
-    if let Some(counts) = names.iter().find(|name| is_count(name) && names.len() > 1) {
+    if let Some(counts) = names.iter().find(|name| is_count(name, names.len()) && names.len() > 1) {
         let reason = format!(
             "`{counts}` is a column of counts: a histogram is not read as samples; where it numbers them, name the column of values with --column"
         );

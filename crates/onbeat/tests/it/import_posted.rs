@@ -672,6 +672,9 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!(refused(two_units).contains("3 columns"), "{}", refused(two_units));
     let histogram = "Latency (us),Count\n1,500\n2,300\n";
     assert!(refused(histogram).contains("`Count` is a column of counts"), "{}", refused(histogram));
+    let histogram = "latency_us,samples\n1,500\n2,300\n";
+    assert!(refused(histogram).contains("`samples` is a column"), "{}", refused(histogram));
+    assert_eq!(streams("t_s,latency_us,freq\n1,5,3000\n")[0].parts[0].samples(), 1);
     let of = streams("__time,latency_us\n1717683906.373,20\n1717683906.383,21\n");
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let of = streams("%time,latency_us\n1717683906373000000,20\n1717683906383000000,21\n");
