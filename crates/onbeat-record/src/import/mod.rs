@@ -202,15 +202,13 @@ const ROS2_ADVICE: &str =
 
 const CLOCKS_ADVICE: &str = "offsets of a clock are not latencies; import a CSV of their absolute values where their size is of interest";
 
+const FIO_ADVICE: &str =
+    "import the log of --write_lat_log, with --column 2 --unit ns, which has every request";
+
 /// What stands in outputs that hold no latencies, or fewer than another output of the tool.
-const OTHER_OUTPUTS: [(&str, &str, &str); 17] = [
+const OTHER_OUTPUTS: [(&str, &str, &str); 24] = [
     ("\"iperf 3", "iperf3", IPERF_ADVICE),
     (" Lost/Total ", "iperf", IPERF_ADVICE),
-    (
-        ") can0 ",
-        "candump",
-        "it has frames and their times; import a CSV with the period of one identifier in each row",
-    ),
     (
         "sch delay",
         "perf sched timehist",
@@ -245,12 +243,32 @@ const OTHER_OUTPUTS: [(&str, &str, &str); 17] = [
     ("ptp4l[", "ptp4l", CLOCKS_ADVICE),
     ("phc2sys[", "phc2sys", CLOCKS_ADVICE),
     ("Last offset     : ", "chronyc tracking", CLOCKS_ADVICE),
+    (
+        "int_n_per_sec:",
+        "sysjitter",
+        "it has a few percentiles of each core; import what `oslat --json` writes, which counts every gap",
+    ),
+    (" ipdv=", "irtt", "import a CSV of the round trips in its JSON (irtt client -o)"),
+    ("% loss)", "fping", "its lines are not read; import what `ping -D` prints"),
+    ("xmt/rcv/%loss", "fping", "its lines are not read; import what `ping -D` prints"),
+    ("one-way delay min/median/max", "owping", "import a CSV of the delays of `owping -v`"),
+    (
+        "REQUEST/RESPONSE TEST",
+        "netperf",
+        "it has a few percentiles and no count; import what sockperf prints",
+    ),
+    (" clat percentiles (", "fio", FIO_ADVICE),
+    ("\"fio version\"", "fio", FIO_ADVICE),
 ];
 
 fn unknown(beginning: &str) -> Error {
     if let Some(&(_, by, advice)) = OTHER_OUTPUTS.iter().find(|(mark, ..)| beginning.contains(mark))
     {
         return Error::OtherOutput { by, advice };
+    }
+    if beginning.lines().any(is_of_candump) {
+        let advice = "it has frames and their times; import a CSV with the period of one identifier in each row";
+        return Error::OtherOutput { by: "candump", advice };
     }
     if beginning.trim().is_empty() {
         let advice = "its tool may have ended before it wrote";
@@ -267,6 +285,19 @@ fn unknown(beginning: &str) -> Error {
     let first_line = lines.find(|(line, _)| !line.starts_with('#')).or(comment);
     let (begins, line) = first_line.unwrap_or(("", 1));
     Error::Unknown { line, begins: begins.chars().filter(|c| !c.is_control()).take(40).collect() }
+}
+
+/// Whether a line is a frame: `(1627304563.123456) can0 123#1122` of a log, or
+/// `vcan1  123   [2]  11 22` of a terminal.
+fn is_of_candump(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| word.starts_with('('));
+    let (Some(interface), Some(frame)) = (words.next(), words.next()) else { return false };
+    let (id, has_data) = match frame.split_once('#') {
+        Some((id, _)) => (id, true),
+        None => (frame, words.next().is_some_and(|n| n.starts_with('[') && n.ends_with(']'))),
+    };
+    let is_id = [3, 8].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    interface.contains("can") && is_id && has_data
 }
 
 fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {

@@ -815,6 +815,10 @@ fn what_no_reader_knows_is_refused_with_the_list_of_formats() {
             "what iperf3 prints",
         ),
         (&b"(1627304563.123456) can0 123#1122\n"[..], "what candump prints"),
+        (&b"  slcan1  18FEF1FE   [2]  11 22\n"[..], "what candump prints"),
+        (&b" (000.001012)  vcan0  1A1  [02]  11 22\n"[..], "what candump prints"),
+        (&b"10.0.0.5 : [0], 64 bytes, 0.21 ms (0.21 avg, 0% loss)\n"[..], "what fping prints"),
+        (&b"core_i:          1\nint_n_per_sec:   1000.3\n"[..], "what sysjitter prints"),
     ] {
         assert!(refused(bytes).starts_with(&format!("it is {what}")), "{}", refused(bytes));
     }
