@@ -66,6 +66,7 @@ mod number;
 pub mod oslat;
 pub mod performance_test;
 pub mod ping;
+mod prefix;
 pub mod rt_tests;
 pub mod rt_text;
 pub mod rtla;
@@ -83,6 +84,7 @@ use std::io::{BufRead, Cursor, Read, Seek, SeekFrom};
 
 use encoding::Encoding;
 use error::LARGEST;
+use prefix::Prefix;
 
 pub use error::Error;
 pub use format::{Format, SourceOptions};
@@ -106,13 +108,32 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     // gzip and UTF-16 (a PowerShell redirection) are undone first, so that each reader sees plain
     // text.
     match Encoding::from_beginning(&beginning)? {
-        Encoding::Plain => read_text(file, &beginning, asked),
+        Encoding::Plain => read_unpacked(file, &beginning, asked),
         encoding => {
             let text = encoding.decode(file)?;
             let beginning = &text[..text.len().min(SHOWN as usize)];
-            read_text(&mut Cursor::new(&text), beginning, asked)
+            read_unpacked(&mut Cursor::new(&text), beginning, asked)
         }
     }
+}
+
+/// Reads a tool's text without what a log puts in front of its lines.
+fn read_unpacked(
+    file: &mut (impl BufRead + Seek),
+    beginning: &[u8],
+    asked: &SourceOptions,
+) -> Result<Vec<Stream>, Error> {
+    let Some((prefix, format)) = Prefix::of(&String::from_utf8_lossy(beginning)) else {
+        return read_text(file, beginning, asked);
+    };
+    let text = prefix.strip(&whole(file, format)?);
+    let beginning = &text.as_bytes()[..text.len().min(SHOWN as usize)];
+    let mut streams = read_text(&mut Cursor::new(text.as_bytes()), beginning, asked)?;
+    for stream in &mut streams {
+        let what = prefix.words();
+        stream.remarks.push(format!("{what}, in front of each line: passed over"));
+    }
+    Ok(streams)
 }
 
 /// Returns the format of a file that [`read`] reads; `None` for a run file and for what it does not know.
@@ -127,7 +148,9 @@ pub fn format_of(file: &mut (impl BufRead + Seek)) -> Result<Option<Format>, Err
     };
     let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN as usize)]);
 
-    Ok(if shown.contains(RUN_NOTE) { None } else { Format::detect(&shown) })
+    let by_prefix = || Prefix::of(&shown).map(|(_, format)| format);
+    let detected = || Format::detect(&shown).or_else(by_prefix);
+    Ok(if shown.contains(RUN_NOTE) { None } else { detected() })
 }
 
 /// What a format is shows within the first lines; a log may have gigabytes.

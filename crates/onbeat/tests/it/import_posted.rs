@@ -128,6 +128,37 @@ fn a_prompt_around_cyclictest_is_counted_and_its_command_is_kept() {
 }
 
 #[test]
+fn what_a_log_puts_in_front_of_lines_is_passed_over() {
+    let histogram = "# Histogram\n000003 009990\n000004 000010\n# Total: 000010000\n# Min Latencies: 00003\n# Avg Latencies: 00003\n# Max Latencies: 00004\n# Histogram Overflows: 00000\n";
+    let posted = |name: &str| String::from_utf8(bytes_of(name)).unwrap();
+    let within = |before: &str, text: &str| {
+        text.lines().map(|line| format!("{before}{line}\n")).collect::<String>()
+    };
+    for text in [posted("ct-q.txt"), histogram.to_owned(), posted("os.txt")] {
+        let plain = streams(&text);
+        for before in [
+            "Nov 14 10:00:00 board cyclictest[123]: ",
+            "2023-11-14T10:00:00+0100 board sh[7]: ",
+            "2023-11-14T10:00:00.1234567Z ",
+            "[2023-11-14T10:00:00.123Z] ",
+            "cyclictest-1  | ",
+            "> ",
+        ] {
+            let of = streams(within(before, &text));
+            assert_eq!(of.len(), plain.len(), "{before}");
+            assert!(of.iter().zip(&plain).all(|(of, plain)| of.parts == plain.parts), "{before}");
+            assert!(says(&of[0], "in front of each line: passed over"), "{:?}", of[0].remarks);
+        }
+    }
+
+    let console = within("[   12.345678] ", &posted("ct-q.txt"));
+    assert_eq!(figures(&streams(console)[0], Series::WakeupLatency).0, 1980);
+    let answered = within("> ", &posted("ct-q.txt"))
+        + "T: 0 ( 5) P:80 I:1000 C: 9 Min: 1 Act: 2 Avg: 2 Max: 4\n";
+    assert_eq!(figures(&streams(answered)[0], Series::WakeupLatency).0, 9, "not the quoted lines");
+}
+
+#[test]
 fn verbose_cyclictest_has_every_sample() {
     let streams = streams(bytes_of("ct-v.txt"));
     assert_eq!(figures(&streams[0], Series::WakeupLatency), (300, 17_000, 74_000, 28_373.33));
