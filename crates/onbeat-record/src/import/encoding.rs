@@ -24,6 +24,7 @@ impl Encoding {
         let packed = |by, command| Err(Error::Packed { by, command });
         let other = |what, advice| Err(Error::OtherKind { what, advice });
         let log_advice = "`onbeat message list` reads it";
+        let has = |mark: &[u8]| bytes.windows(mark.len()).any(|part| part == mark);
         match bytes {
             [0x1f, 0x8b, ..] => Ok(Self::Gzip),
             [0xff, 0xfe, ..] => Ok(Self::Utf16 { is_little_endian: true }),
@@ -31,6 +32,12 @@ impl Encoding {
             [0xfd, b'7', b'z', b'X', b'Z', ..] => packed("xz", "xz -d"),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => packed("zstd", "zstd -d"),
             [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -d"),
+            [b'P', b'K', 3, 4, ..]
+                if has(b"[Content_Types].xml") || has(b"opendocument.spreadsheet") =>
+            {
+                other("a workbook", "save its sheet as CSV")
+            }
+            [0xd0, 0xcf, 0x11, 0xe0, ..] => other("a workbook", "save its sheet as CSV"),
             [b'P', b'K', 3, 4, ..] => packed("zip", "unzip"),
             [0x17, 0x08, b'D', b't', b'r', b'a', b'c', ..] => {
                 other("a binary recording of trace-cmd", "import what `trace-cmd report` prints")

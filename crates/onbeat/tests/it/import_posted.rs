@@ -840,6 +840,8 @@ fn what_no_reader_knows_is_refused_with_the_list_of_formats() {
         (&b"\x93NUMPY\x01\0v\0"[..], "a NumPy array: import what numpy.savetxt writes"),
         (&b"MATLAB 5.0 MAT-file, Platform: GLNXA64"[..], "a MAT-file or HDF5"),
         (&b"PAR1\x15\x04"[..], "Apache Parquet"),
+        (&b"PK\x03\x04\x14\0\x06\0[Content_Types].xml"[..], "a workbook: save its sheet as CSV"),
+        (&b"\xd0\xcf\x11\xe0\xa1\xb1"[..], "a workbook"),
         (&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], "a packet capture: import the times"),
         (
             &b"{\"start\": {\"version\": \"iperf 3.12\"}, \"end\": {\"receiver\": {}}}\n"[..],
