@@ -9,7 +9,7 @@ use super::format::Format;
 pub(super) enum Prefix {
     /// `Nov 14 10:00:00 board cyclictest[123]: `, or with a date-time of one word.
     Syslog,
-    /// `2023-11-14T10:00:00.1234567Z `, or in brackets.
+    /// `2023-11-14T10:00:00.1234567Z `, or in brackets; of GitLab with its stream, `01O `.
     Stamp,
     /// `[   12.345678] `.
     Console,
@@ -26,6 +26,7 @@ impl Prefix {
 
     /// The prefix of a text that is a tool's without it, and its format then.
     pub(super) fn of(beginning: &str) -> Option<(Self, Format)> {
+        let beginning = beginning.trim_start_matches('\u{feff}');
         let with = Format::detect(beginning);
         // The last line may be cut off within its prefix.
         let shown = beginning.rfind('\n').map_or(beginning, |end| &beginning[..end]);
@@ -84,7 +85,16 @@ impl Prefix {
                 let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
                 let inner = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
                 let stamp = inner.unwrap_or(word);
-                date::stamp_s(stamp).filter(|_| stamp.contains('T')).map(|_| rest)
+                date::stamp_s(stamp).filter(|_| stamp.contains('T')).map(|_| {
+                    match rest.as_bytes() {
+                        [a, b, b'O' | b'E', b' ' | b'+', ..]
+                            if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() =>
+                        {
+                            &rest[4..]
+                        }
+                        _ => rest,
+                    }
+                })
             }
             Self::Console => {
                 let (stamps, rest) = line.strip_prefix('[')?.split_once("] ")?;

@@ -140,6 +140,7 @@ fn what_a_log_puts_in_front_of_lines_is_passed_over() {
             "Nov 14 10:00:00 board cyclictest[123]: ",
             "2023-11-14T10:00:00+0100 board sh[7]: ",
             "2023-11-14T10:00:00.1234567Z ",
+            "2023-11-14T10:00:00.123456Z 01O ",
             "[2023-11-14T10:00:00.123Z] ",
             "cyclictest-1  | ",
             "> ",
@@ -151,6 +152,8 @@ fn what_a_log_puts_in_front_of_lines_is_passed_over() {
         }
     }
 
+    let marked = "\u{feff}".to_owned() + &within("2023-11-14T10:00:00.1Z ", histogram);
+    assert_eq!(figures(&streams(marked)[0], Series::WakeupLatency).0, 10_000);
     let console = within("[   12.345678] ", &posted("ct-q.txt"));
     assert_eq!(figures(&streams(console)[0], Series::WakeupLatency).0, 1980);
     let answered = within("> ", &posted("ct-q.txt"))
