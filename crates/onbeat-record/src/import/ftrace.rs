@@ -92,6 +92,19 @@ fn stamp_ns(stamp: &str) -> Option<(u64, usize)> {
     Some((ns.checked_add(below * scale)?, fraction.len()))
 }
 
+/// Events that the ring buffer kept, and those that were written into it, of a trace's head.
+pub(super) fn kept(line: &str) -> Option<(u64, u64)> {
+    let (_, kept) = line.split_once("entries-in-buffer/entries-written: ")?;
+    let (kept, all) = kept.split_whitespace().next()?.split_once('/')?;
+    kept.parse().ok().zip(all.parse().ok())
+}
+
+/// What the ring buffer did not keep, as a sentence.
+pub(super) fn not_kept(of: Option<(u64, u64)>) -> Option<String> {
+    let (kept, all) = of.filter(|(kept, all)| kept < all)?;
+    Some(format!("the ring buffer kept {kept} of {all} events: the oldest are in no figure"))
+}
+
 /// Whether a line is a comment, or one that `trace-cmd report` prints above the events.
 pub(super) fn is_of_report(line: &str) -> bool {
     let is_empty_cpu = line.starts_with("CPU ") && line.trim_end().ends_with(" is empty");
@@ -166,6 +179,7 @@ struct FtraceText {
     /// Whether there are events of `sched_waking`, which come first.
     has_waking: bool,
     lost: u64,
+    kept: Option<(u64, u64)>,
     passed_over: PassedOver,
 }
 
@@ -219,6 +233,7 @@ impl FtraceText {
     fn line(&mut self, line: &Line<'_>) {
         let text = line.text;
         let Some((ns, digits, event)) = event(text).filter(|_| line.has_end) else {
+            self.kept = kept(text).or(self.kept);
             if !is_of_report(text) {
                 self.passed_over.count(line);
             }
@@ -287,6 +302,7 @@ impl FtraceText {
                 counted(self.lost, "places")
             ));
         }
+        stream.remarks.extend(not_kept(self.kept));
         stream.remarks.extend(self.passed_over.sentence("ftrace"));
         stream.lacks("skipped releases: a trace does not know the loop's period");
     }

@@ -10,7 +10,7 @@ use std::io::{BufRead, Seek};
 
 use super::error::{Error, counted};
 use super::format::{FARTHEST_NS, Format};
-use super::ftrace::is_of_report;
+use super::ftrace::{is_of_report, kept, not_kept};
 use super::lines::{Damage, Line, PassedOver, each_line};
 use super::samples::{Extent, Sample, SampleCounter, count_each};
 use super::stream::Stream;
@@ -88,7 +88,6 @@ struct TimerlatText {
     cpus: BTreeMap<u32, OfCpu>,
     /// Places where events were lost.
     lost: u64,
-    /// Events in the ring buffer, and those that were written into it.
     kept: Option<(u64, u64)>,
     passed_over: PassedOver,
     damage: Damage,
@@ -176,9 +175,8 @@ impl TimerlatText {
     }
 
     fn other(&mut self, text: &str, line: &Line<'_>) {
-        if let Some((_, kept)) = text.split_once("entries-in-buffer/entries-written: ") {
-            let kept = kept.split_whitespace().next().and_then(|word| word.split_once('/'));
-            self.kept = kept.and_then(|(kept, all)| kept.parse().ok().zip(all.parse().ok()));
+        if let Some(kept) = kept(text) {
+            self.kept = Some(kept);
         } else if text.contains(" EVENTS]") || text.contains("EVENTS DROPPED]") {
             self.lost += 1;
         } else if !text.starts_with("=>") && !is_of_report(text) && place(text).is_none() {
@@ -202,11 +200,7 @@ impl TimerlatText {
                 ));
             }
         }
-        if let Some((kept, all)) = self.kept.filter(|(kept, all)| kept < all) {
-            stream.remarks.push(format!(
-                "the ring buffer kept {kept} of {all} events: the oldest are in no figure"
-            ));
-        }
+        stream.remarks.extend(not_kept(self.kept));
         if self.lost > 0 {
             let places = counted(self.lost, "places");
             stream

@@ -546,6 +546,9 @@ fn a_trace_as_text_is_from_wake_up_to_switch() {
     let of = streams(by_trace_cmd);
     assert_eq!(figures(&of[0], Series::WakeupLatency).1, 49_000);
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+    let head = "# entries-in-buffer/entries-written: 2/14   #P:4\n";
+    let overrun = streams(head.to_owned() + by_trace_cmd);
+    assert!(says(&overrun[0], "kept 2 of 14 events"), "{:?}", overrun[0].remarks);
     let lossy = streams(by_trace_cmd.to_owned() + "CPU:3 [LOST 12 EVENTS]\n");
     assert_eq!((of[0].lost, lossy[0].lost), (0, 1), "at least one");
     let dropped = by_trace_cmd.replacen("CPU:003\n", "CPU:003\nCPU:3 [12 EVENTS DROPPED]\n", 1);
