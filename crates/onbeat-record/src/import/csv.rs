@@ -73,9 +73,12 @@ fn is_number(field: &str, separator: Separator) -> bool {
 fn is_of_units(names: &str, line: &str, separator: Separator) -> bool {
     let (names, units) = (separator.fields(names), separator.fields(line));
     let is_figure = |field: &&str| is_number(field, separator) || date::stamp_s(field).is_some();
+    // `5 us` is a value with its unit.
+    let is_unit =
+        |unit: &&str| unit_in(unit).is_some() && !unit.starts_with(|c: char| c.is_ascii_digit());
     names.len() == units.len()
         && !names.iter().chain(&units).any(is_figure)
-        && units.iter().any(|unit| unit_in(unit).is_some())
+        && units.iter().any(is_unit)
 }
 
 /// One stream.
@@ -178,10 +181,17 @@ pub(super) fn unit_in(name: &str) -> Option<f64> {
 fn is_time(name: &str) -> bool {
     // `__time` of PlotJuggler, `%time` of rostopic.
     let bare = name.trim_start_matches(['_', '%']).to_ascii_lowercase();
-    ["time", "timestamp", "datetime", "date", "t", "ts", "zeit"].iter().any(|word| {
-        bare.strip_prefix(word)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
-    })
+    ["time", "timestamp", "datetime", "date", "t", "ts", "zeit", "datum", "uhrzeit"].iter().any(
+        |word| {
+            bare.strip_prefix(word)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
+        },
+    )
+}
+
+/// Whether a column has the day alone, where another one has the clock.
+fn is_day(name: &str) -> bool {
+    ["date", "datum"].contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// Names that columns of samples have without saying more.
@@ -231,6 +241,8 @@ struct Columns {
     is_unit_overruled: bool,
     /// Place and nanoseconds per unit.
     time: Option<(usize, f64)>,
+    /// Place of the clock, where the time is a day.
+    clock: Option<usize>,
     is_time_unit_named: bool,
     series: Series,
     separator: Separator,
@@ -273,11 +285,16 @@ impl Columns {
             let first = (names.len() == 2).then_some(0).filter(|_| is_number(&names[0]));
             names.iter().position(|field| is_date(field) && !is_number(field)).or(first)
         };
+        let clock = time.map(|place| place + 1).filter(|place| {
+            let is_clock = names.get(*place).is_some_and(|name| is_time(name) && !is_day(name));
+            has_names && is_clock && is_day(names[place - 1])
+        });
         let value = match &asked.column {
             Some(wanted) => by_name_or_number(&names, wanted, number)?,
             None => {
                 let is_value = |place: &usize| {
-                    Some(*place) != time && (has_names || is_number(&names[*place]))
+                    let is_of_time = [time, clock].contains(&Some(*place));
+                    !is_of_time && (has_names || is_number(&names[*place]))
                 };
                 let values: Vec<usize> = (0..names.len()).filter(is_value).collect();
                 value_column(&names, (&values, &unit_of), number)?
@@ -314,6 +331,7 @@ impl Columns {
             unit_ns,
             is_unit_overruled,
             time,
+            clock: clock.filter(|place| *place != value),
             is_time_unit_named,
             series,
             separator,
@@ -324,7 +342,8 @@ impl Columns {
     fn others(&self, names: &str) -> Option<String> {
         let names = self.separator.fields(names);
         let is_other = |place: &usize| {
-            *place != self.value && self.time.is_none_or(|(time, _)| *place != time)
+            let of_time = [self.time.map(|(time, _)| time), self.clock];
+            *place != self.value && !of_time.contains(&Some(*place))
         };
         let others = (0..names.len()).filter(is_other).map(|place| begins(names[place]));
         let mut others: Vec<String> = others.filter(|name| !name.is_empty()).collect();
@@ -370,9 +389,12 @@ impl Columns {
                 let field = fields[place];
                 let by_number = Number::parse(field, self.separator)
                     .map(|number| (number.figure * (unit_ns / 1e9), Stamp::Number));
+                let joined = self.clock.map(|clock| format!("{field} {}", fields[clock]));
+                let joined = joined.as_deref().filter(|text| date::stamp_s(text).is_some());
                 let by_date = || {
-                    let stamp = if date::has_zone(field) { Stamp::ZonedDate } else { Stamp::Date };
-                    Some((date::stamp_s(field)?, stamp))
+                    let text = joined.unwrap_or(field);
+                    let stamp = if date::has_zone(text) { Stamp::ZonedDate } else { Stamp::Date };
+                    Some((date::stamp_s(text)?, stamp))
                 };
                 let (t_s, stamp) = by_number.or_else(by_date).ok_or_else(|| {
                     format!("`{field}` is neither a number nor a date-time (2026-11-27 10:34:27.5)")

@@ -716,6 +716,11 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let of = streams("%time,latency_us\n1717683906373000000,20\n1717683906383000000,21\n");
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
+    let of =
+        streams("Datum;Uhrzeit;Latenz (us)\n01.02.2024;12:00:00,1;5\n01.02.2024;12:00:00,2;6\n");
+    assert!((of[0].started_unix_s - 1_706_788_800.1).abs() < 1e-3, "{}", of[0].started_unix_s);
+    assert!(!says(&of[0], "not imported"), "{:?}", of[0].remarks);
+    assert!(refused("latency_us\n5 us\n6 us\n").contains("line 2: `5 us` is not a number"));
     let of_windows = b"Zeit;Latenz (\xb5s)\r\n0,001;20,5\r\n0,002;21,5\r\n";
     assert_eq!(figures(&streams(of_windows)[0], Series::Recorded).2, 21_500);
     assert_eq!(figures(&streams("seq latency(us)\n1 20\n2 25\n")[0], Series::Recorded).2, 25_000);
