@@ -53,7 +53,7 @@ impl Early {
     /// Whether a sample of this series below 0 is a wake-up before its release.
     #[must_use]
     pub const fn is_wakeup(series: Series) -> bool {
-        matches!(series, Series::WakeupLatency | Series::InterruptLatency)
+        matches!(series, Series::ReleaseLatency | Series::WakeupLatency | Series::InterruptLatency)
     }
 }
 

@@ -123,7 +123,9 @@ fn read_unpacked(
     beginning: &[u8],
     asked: &SourceOptions,
 ) -> Result<Vec<Stream>, Error> {
-    let Some((prefix, format)) = Prefix::of(&String::from_utf8_lossy(beginning)) else {
+    let found = Prefix::of(&String::from_utf8_lossy(beginning));
+    let is_asked = |of: Format| asked.format.is_none_or(|asked| asked == of);
+    let Some((prefix, format)) = found.filter(|(_, format)| is_asked(*format)) else {
         return read_text(file, beginning, asked);
     };
     let text = prefix.strip(&whole(file, format)?);
