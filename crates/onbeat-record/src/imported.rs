@@ -64,11 +64,12 @@ impl Import {
         self.resolution.get(&series)?.beyond.filter(|beyond| beyond.count > 0)
     }
 
-    /// Samples below 0 of a series that may be farther from it than `limit_ns`; none of a series
-    /// whose negative samples are early wake-ups, which are on time.
+    /// How many samples below 0 of a series may be farther from it than `limit_ns`, at most; none of
+    /// a series whose negative samples are early wake-ups, which are on time.
     #[must_use]
     pub fn beyond_below(&self, series: Series, limit_ns: u64) -> u64 {
         let beyond = self.early.get(&series).filter(|early| early.earliest_ns > limit_ns);
-        beyond.filter(|_| !Early::is_wakeup(series)).map_or(0, |early| early.count.unwrap_or(1))
+        let beyond = beyond.filter(|_| !Early::is_wakeup(series));
+        beyond.map_or(0, |early| early.count.unwrap_or(u64::MAX))
     }
 }

@@ -216,6 +216,13 @@ impl RtlaText {
             last.saturating_mul(self.step_of_unit_ns).saturating_add(step_ns)
         });
         let over = figure(&self.over).unwrap_or(0.0) as u64;
+        if over > 0 && figure(&self.max).is_none() {
+            let reason = format!(
+                "{over} samples of CPU {} are beyond its rows, and `max:` is missing: run rtla without --no-summary, to its end",
+                self.columns[place].1
+            );
+            return Err(Error::line(FORMAT, self.last_line, reason));
+        }
         let at =
             |units: f64| format::to_ns(units, self.step_of_unit_ns as f64).unwrap_or(u64::MAX / 4);
         let to_ns = figure(&self.max)

@@ -163,8 +163,8 @@ impl Judged<'_> {
             );
         }
         if self.evidence.negative > 0 {
-            let negative = counted(self.evidence.negative, "negative sample");
-            words += &format!("; {negative} may exceed it as well: import absolute values");
+            let negative = counted(self.evidence.negative, "sample");
+            words += &format!("; {negative} may exceed it below 0: import absolute values");
         }
         words
     }

@@ -301,7 +301,7 @@ fn negative_values_of_a_csv_are_counted() {
     };
     let verdict = judge("jitter_us", 50_000);
     assert_eq!(verdict.outcome, onbeat_report::Outcome::Inconclusive, "{}", verdict.sentence);
-    let what = "; 1 negative sample may exceed it as well: import absolute values";
+    let what = "; 1 sample may exceed it below 0: import absolute values";
     assert!(verdict.sentence.ends_with(what), "{}", verdict.sentence);
     for (name, limit_ns) in [("jitter_us", 500_000), ("wakeup_latency_us", 50_000)] {
         assert_eq!(judge(name, limit_ns).outcome, onbeat_report::Outcome::Pass, "{name}");
@@ -469,6 +469,9 @@ fn a_histogram_without_its_summary_may_have_more_beyond_it() {
         assert!(cut.missing.iter().any(|what| what.contains("summary lines are missing")));
     }
 
+    let some_over = rtla.replacen("over:         0\ncount:    10000", "over:         3", 1);
+    let cut = &some_over[..some_over.find("min:").unwrap()];
+    assert!(refused(cut).contains("`max:` is missing"), "{}", refused(cut));
     let of = streams(cyclictest.replace("00004\n# Histogram Overflows: 00000\n", "00480\n"));
     let beyond = of[0].resolution[&Series::WakeupLatency].beyond.unwrap();
     assert_eq!((beyond.count, beyond.to_ns), (1, 480_999), "the maximum is beyond");
