@@ -207,6 +207,7 @@ impl OfCpu {
 
         stream.lacks("order and times of the samples: no figures over time and no intervals");
         stream.lacks("standard deviation: computed from the histogram's buckets");
+        stated.put_early(stream, part.series);
         stream.put(part, resolution);
         Ok(())
     }

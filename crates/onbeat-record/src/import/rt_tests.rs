@@ -222,6 +222,7 @@ pub fn cyclictest(text: &str) -> Result<Vec<Stream>, Error> {
             let (resolution, mut part) = counted;
             part.length = file.elapsed_s();
             stream.missing = missing(&resolution, true);
+            stated.put_early(&mut stream, part.series);
             stream.put(part, resolution);
         }
 

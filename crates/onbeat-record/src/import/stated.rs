@@ -34,6 +34,14 @@ impl Stated {
         (self.min_ns.max(0).unsigned_abs(), self.max_ns.max(0).unsigned_abs())
     }
 
+    /// A minimum below 0: how many samples are is not stated.
+    pub(super) fn put_early(&self, stream: &mut Stream, series: Series) {
+        if self.min_ns < 0 {
+            let earliest_ns = self.min_ns.unsigned_abs();
+            stream.early.insert(series, Early { count: None, earliest_ns });
+        }
+    }
+
     /// Puts these figures into a stream. `step_ns` is how finely the source states them.
     pub(super) fn put_into(self, stream: &mut Stream, series: Series, step_ns: u64) {
         let (min_ns, max_ns) = self.floor_ns();
@@ -46,11 +54,7 @@ impl Stated {
         let mut part = StreamPart::of_cells(series, &resolution, []);
         part.moments = Some(Moments { n, min_ns, max_ns, mean_ns: self.mean_ns, m2: 0.0 });
 
-        if self.min_ns < 0 {
-            let earliest_ns = self.min_ns.unsigned_abs();
-            stream.early.insert(series, Early { count: None, earliest_ns });
-        }
-
+        self.put_early(stream, series);
         stream.figures_only.insert(series);
         stream.put(part, resolution);
         stream.lacks("the distribution: the source states minimum, mean and maximum only");

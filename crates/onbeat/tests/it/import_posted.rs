@@ -220,6 +220,8 @@ fn json_without_a_histogram_is_figures_and_a_missing_priority_is_said() {
     let of = streams(starved);
     assert_eq!(all_figures(&of, Series::WakeupLatency), [(9, 4_000, 4_000, 4_000.0)]);
     assert!(says(&of[0], "thread 1 had no cycle"), "{:?}", of[0].remarks);
+    let early = streams(starved.replacen("\"min\": 4", "\"min\": -2", 1));
+    assert_eq!(early[0].early[&Series::WakeupLatency].earliest_ns, 2_000);
 }
 
 #[test]
