@@ -65,6 +65,12 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut text = HwlatText { damage: Damage::new(asked), ..HwlatText::default() };
     each_line(file, |line| text.line(line))?;
     if text.extent.samples == 0 {
+        if let Some(stated @ 1..) = text.stated_samples {
+            let reason = format!(
+                "hwlatdetect states {stated} samples, none is in the text; import the file of its --report"
+            );
+            return Err(Error::nothing(FORMAT, reason));
+        }
         let beyond = text.threshold.as_deref().map_or(String::new(), |of| format!(" of {of}"));
         let reason = format!(
             "no gap exceeded the threshold{beyond}: there is no sample to import, and the report would be empty"

@@ -231,7 +231,12 @@ const FIO_ADVICE: &str =
     "import the log of --write_lat_log, with --column 2 --unit ns, which has every request";
 
 /// What stands in outputs that hold no latencies, or fewer than another output of the tool.
-const OTHER_OUTPUTS: [(&str, &str, &str); 24] = [
+const OTHER_OUTPUTS: [(&str, &str, &str); 25] = [
+    (
+        "{\"schema\":\"onbeat.",
+        "onbeat report --json",
+        "it has been summed up; report, compare, gate and export read the directory of its run",
+    ),
     ("\"iperf 3", "iperf3", IPERF_ADVICE),
     (" Lost/Total ", "iperf", IPERF_ADVICE),
     (

@@ -396,6 +396,8 @@ fn gaps_of_the_hardware_and_of_a_busy_loop_are_read_from_text() {
     assert!(!says(&streams(omitted)[0], "passed over"), "oslat -z omits empty buckets");
     let none = "hwlatdetect:  test duration 2 seconds\n        Latency threshold: 10us\nMax Latency: Below threshold\nSamples recorded: 0\n";
     assert!(refused(none).contains("no gap exceeded the threshold of 10us"));
+    let elsewhere = none.replacen("recorded: 0", "recorded: 3", 1);
+    assert!(refused(elsewhere).contains("states 3 samples, none is in the text"));
 }
 
 #[test]
@@ -864,6 +866,10 @@ fn what_no_reader_knows_is_refused_with_the_list_of_formats() {
             "what iperf3 prints",
         ),
         (&b"(1627304563.123456) can0 123#1122\n"[..], "what candump prints"),
+        (
+            &b"{\"schema\":\"onbeat.bench/1\",\"version\":\"0.1.0\"}"[..],
+            "what onbeat report --json",
+        ),
         (&b"  slcan1  18FEF1FE   [2]  11 22\n"[..], "what candump prints"),
         (&b" (000.001012)  vcan0  1A1  [02]  11 22\n"[..], "what candump prints"),
         (&b"10.0.0.5 : [0], 64 bytes, 0.21 ms (0.21 avg, 0% loss)\n"[..], "what fping prints"),
