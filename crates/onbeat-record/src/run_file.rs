@@ -510,7 +510,13 @@ impl Parser<'_> {
             }
             Note::Window(window) => run.windows.push(*window),
             Note::Load(event) => run.loads.push(event),
-            Note::End(account) => run.end = Some(account),
+            Note::End(account) => {
+                let lost_lines = run.lost_lines(&account);
+                run.end = Some(account);
+                if let Some(reason) = lost_lines {
+                    return Err(self.broken(&reason));
+                }
+            }
         }
 
         Ok(())
@@ -603,6 +609,20 @@ fn is_of_a_later_kind(json: &str) -> bool {
 }
 
 impl RunFile {
+    /// What is wrong where a closing line has more cycles than the intervals before it, apart from
+    /// those that no interval has to have.
+    fn lost_lines(&self, end: &Account) -> Option<String> {
+        let counted = self.intervals.iter().fold(0_u64, |all, of| all.saturating_add(of.cycles));
+        let in_none = end.warmup.saturating_add(end.excluded).saturating_add(end.untold);
+        let is_lost = self.import.is_none() && end.cycles > counted.saturating_add(in_none);
+        is_lost.then(|| {
+            let all = end.cycles;
+            format!(
+                "it closes {all} cycles, the intervals before it have {counted}: lines are lost"
+            )
+        })
+    }
+
     /// Reopens a run whose closing line is not its last.
     fn open_again(&mut self) {
         if let Some(end) = self.end.take() {
