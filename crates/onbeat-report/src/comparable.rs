@@ -47,7 +47,8 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         "their measurements start and end at different instants",
     );
     let loads = |run: &Digest| {
-        Some(run.summary.loads.join("+")).filter(|_| are_single(runs) && !run.is_of_load)
+        let is_compared = are_single(runs) || are_across_loads(runs);
+        Some(run.summary.loads.join("+")).filter(|_| is_compared && !run.is_of_load)
     };
     differ("The loads differ", &loads, "their effect cannot be separated from other differences");
 
@@ -147,6 +148,13 @@ fn alone(runs: &[Digest], compared: &[Compared]) -> Option<String> {
 /// Whether each run has one cell: then they are compared whatever they are called.
 pub(super) fn are_single(runs: &[Digest]) -> bool {
     runs.iter().all(|run| run.summary.cells.len() == 1)
+}
+
+/// Whether each run has one load, and not all the same one: then their cells are compared by
+/// tuning or stream alone.
+pub(super) fn are_across_loads(runs: &[Digest]) -> bool {
+    let loads: BTreeSet<&Vec<String>> = runs.iter().map(|run| &run.summary.loads).collect();
+    loads.len() > 1 && loads.iter().all(|of| of.len() == 1)
 }
 
 fn unsupported_p99(run: &Digest, cell: &CellSummary) -> Option<String> {

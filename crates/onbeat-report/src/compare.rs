@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::bootstrap::{LEAST_RUNS, LEAST_STRETCHES};
 use super::cell::CellSummary;
-use super::comparable::{self, are_single};
+use super::comparable::{self, are_across_loads, are_single};
 use super::digest::WANDERS;
 use super::facts;
 use super::once::once;
@@ -230,30 +230,35 @@ fn skipped((mine, base): (&str, &str), of: (&RunFigures, &RunFigures)) -> Option
 /// How a cell is known across runs.
 type Key = (String, String);
 
-fn key(run: &Digest, cell: &CellSummary, alone: bool) -> Key {
+fn key(run: &Digest, cell: &CellSummary, (alone, across_loads): (bool, bool)) -> Key {
+    // Loads are what is compared: each is a run of its own here.
+    let load = if across_loads || run.is_of_load { String::new() } else { cell.load.clone() };
     match &cell.import {
         _ if alone => (String::new(), String::new()),
         // The name of an imported cell begins with its file's.
-        Some(import) => (import.stream.clone(), cell.load.clone()),
+        Some(import) => (import.stream.clone(), load),
         None if run.summary.cells.is_empty() => Key::default(),
-        // Loads are what is compared: each is a run of its own here.
-        None if run.is_of_load => (cell.tuning.clone(), String::new()),
-        None => (cell.tuning.clone(), cell.load.clone()),
+        None => (cell.tuning.clone(), load),
     }
 }
 
+/// What the names of cells are not needed for.
+fn needless(runs: &[Digest]) -> (bool, bool) {
+    (are_single(runs), are_across_loads(runs))
+}
+
 fn keys(runs: &[Digest]) -> Vec<Key> {
-    let alone = are_single(runs);
+    let needless = needless(runs);
     let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
-    once(cells.map(|(run, cell)| key(run, cell, alone)))
+    once(cells.map(|(run, cell)| key(run, cell, needless)))
 }
 
 /// All series, the one first that a cell's run is about.
 fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
-    let alone = are_single(runs);
+    let needless = needless(runs);
     let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
     let main = cells
-        .filter(|(run, cell)| key(run, cell, alone) == *wanted)
+        .filter(|(run, cell)| key(run, cell, needless) == *wanted)
         .find_map(|(_, cell)| cell.main());
     let main: Vec<Series> = main.map(|(series, _)| series).into_iter().collect();
     let others =
@@ -262,12 +267,12 @@ fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
 }
 
 fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
-    let alone = are_single(runs);
+    let needless = needless(runs);
     let found: Vec<(usize, &CellSummary)> = runs
         .iter()
         .enumerate()
         .filter_map(|(place, run)| {
-            let of_key = run.summary.cells.iter().find(|cell| key(run, cell, alone) == *wanted);
+            let of_key = run.summary.cells.iter().find(|cell| key(run, cell, needless) == *wanted);
             of_key.filter(|cell| cell.series.contains_key(&series)).map(|cell| (place, cell))
         })
         .collect();
