@@ -157,7 +157,7 @@ impl Collector {
         each: &mut dyn FnMut(&Wait, &WaitAssembler),
     ) -> Result<Look, TraceError> {
         // CLOCK_REALTIME may be set at any time.
-        self.offsets = ClockOffsets::now();
+        self.offsets = self.offsets.unless_set(ClockOffsets::now());
         let batch = match (&mut self.path, &mut self.stream) {
             (Some((path, _)), _) => path.read(),
             (None, Some(stream)) => stream.read()?,

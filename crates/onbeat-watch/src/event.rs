@@ -131,6 +131,9 @@ pub struct ClockOffsets {
 /// Clocks that are nearer to each other cannot be told apart by when a timer is due, in nanoseconds.
 const APART_NS: u64 = 1_000_000_000;
 
+/// An offset that differs by this, in nanoseconds, is that of a clock that was set.
+const SET_FROM_NS: u64 = 2_000;
+
 impl ClockOffsets {
     /// Reads the clocks, one after the other: each offset is true to the time between two readings,
     /// some hundred nanoseconds, the smallest of five.
@@ -157,6 +160,18 @@ impl ClockOffsets {
             realtime_ns: offset(Clock::Known(ClockId::Realtime)),
             tai_ns: offset(Clock::Tai),
             boot_ns: offset(Clock::Boottime),
+        }
+    }
+
+    /// Returns these offsets, with those of clocks that have been set by `read`. The kernel slews all
+    /// clocks alike, so that what differs by less is the reading's, and would move every release.
+    pub(crate) fn unless_set(self, read: Self) -> Self {
+        let of =
+            |known: i64, read: i64| if known.abs_diff(read) < SET_FROM_NS { known } else { read };
+        Self {
+            realtime_ns: of(self.realtime_ns, read.realtime_ns),
+            tai_ns: of(self.tai_ns, read.tai_ns),
+            boot_ns: of(self.boot_ns, read.boot_ns),
         }
     }
 
@@ -330,6 +345,10 @@ mod tests {
         let by_wall = 1_700_000_000_000_000_000 + 5_001_000_000;
         assert_eq!(offsets.due(at, by_wall), (soon, TimerClock::Realtime));
         assert_eq!(offsets.due(at, by_wall + 37_000_000_000), (soon, TimerClock::Tai));
+        let read = ClockOffsets { realtime_ns: offsets.realtime_ns + 90, ..offsets };
+        assert_eq!(offsets.unless_set(read), offsets, "read a little later");
+        let set = ClockOffsets { realtime_ns: offsets.realtime_ns - 50_000, ..offsets };
+        assert_eq!(offsets.unless_set(set), set);
         let agreeing = ClockOffsets { boot_ns: 40, ..offsets };
         assert_eq!(agreeing.due(at, 5_001_000_000), (soon, TimerClock::Monotonic));
     }
