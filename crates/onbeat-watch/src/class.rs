@@ -97,7 +97,8 @@ impl Class {
 pub const LEAST_RELEASES: usize = 6;
 /// Releases of an exact grid agree to this, in nanoseconds: programs round periods.
 pub(crate) const EXACT_NS: u64 = 2;
-/// Width of a bin of the mode, in nanoseconds.
+/// Width of a bin of the mode, in nanoseconds, and the least spread that may grow: a wait that is
+/// computed from clock readings has their steps of some 10 ns, which is not a drift.
 const BIN_NS: u64 = 100;
 /// Most waits that are looked for in a period.
 const MOST_WAITS: usize = 4;
@@ -229,7 +230,8 @@ impl<'a> Smooth<'a> {
         f64::from(last) / (self.at.len().saturating_sub(1)).max(1) as f64
     }
 
-    /// The interquartile range of the distances over `over` intervals, in nanoseconds, at least 1.
+    /// The interquartile range of the distances over `over` intervals, in nanoseconds, at least
+    /// [`BIN_NS`].
     fn spread(&self, over: usize) -> Option<f64> {
         let mut all = self.distances(over);
         let needed = if over > 16 { over * INDEPENDENT } else { LEAST_RELEASES };
@@ -237,7 +239,7 @@ impl<'a> Smooth<'a> {
             return None;
         }
         all.sort_unstable();
-        Some((quantile(&all, 0.75) - quantile(&all, 0.25)).max(1) as f64)
+        Some((quantile(&all, 0.75) - quantile(&all, 0.25)).max(BIN_NS) as f64)
     }
 }
 
@@ -313,6 +315,15 @@ mod tests {
     fn two_sleeps_a_cycle_are_one_period() {
         let both = (0..100).flat_map(|k| [k * MS, k * MS + 300_000]);
         assert_eq!(class_of(both), Class::Exact { period_ns: MS, waits: 2 });
+    }
+
+    #[test]
+    fn the_steps_of_the_clock_that_a_wait_is_computed_from_are_no_drift() {
+        // Steps of 10 ns, and readings that take longer while the machine is busy.
+        let busy = [0, 10, 20, 30, 20, 10];
+        let at =
+            (0..1_500).map(|k| 9 + k * 2 * MS + k * 7_919 % 5 % 2 * 10 + busy[k as usize / 6 % 6]);
+        assert_eq!(class_of(at), Class::Locked { period_ns: 2 * MS });
     }
 
     proptest! {
