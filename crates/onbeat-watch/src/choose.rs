@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use onbeat_rt::Instant;
 
-use crate::class::{Class, classify};
+use crate::class::{Class, classify, unless_slept_over};
 use crate::event::TimerKind;
 use crate::process::{Policy, ThreadCounters, ThreadFacts};
 use crate::waits::{Source, Wait};
@@ -224,7 +224,8 @@ impl SeriesCollection {
             series.worked_ns = worked.get(worked.len() / 2).copied().unwrap_or(0);
             // Waits are known in the order of their ends.
             series.releases.sort_unstable();
-            series.class = classify(&series.releases);
+            series.class = classify(&series.releases)
+                .map(|class| unless_slept_over(class, &series.releases, worked));
             asked.sort_unstable();
             series.asked_ns = asked.get(asked.len() / 2).copied();
         }

@@ -193,6 +193,27 @@ fn exact(at: &[u64]) -> Option<Class> {
     Some(Class::Exact { period_ns: fits[place].0, waits: place + 1 })
 }
 
+/// Returns the class of a series whose work took `worked` nanoseconds between waits, sorted. Waits at
+/// 0 and at a quarter of each cycle fit the grid of that quarter as well, with half of its releases
+/// skipped; but a release is skipped by work that reaches it, and not by a sleep across it.
+pub(crate) fn unless_slept_over(class: Class, releases: &[Instant], worked: &[u64]) -> Class {
+    let Class::Exact { period_ns, waits: 1 } = class else { return class };
+    let mut at: Vec<u64> = releases.iter().map(|release| release.as_ns()).collect();
+    at.dedup();
+    let intervals = distances(&at, 1);
+    let jumps = intervals.iter().filter(|interval| **interval > period_ns + period_ns / 2).count();
+    // A late start takes a part of the period.
+    let reached = worked.len() - worked.partition_point(|ns| *ns < period_ns / 4 * 3);
+    if reached * intervals.len() * 2 >= jumps * worked.len() {
+        return class;
+    }
+
+    let next = 1.0 - jumps as f64 / intervals.len().max(1) as f64;
+    let mut fits = (2..=MOST_WAITS).map(|waits| (waits, fit(&at, waits)));
+    let repeated = fits.find(|(_, (_, share))| *share > 0.5 && *share > next + BETTER_BY);
+    repeated.map_or(class, |(waits, (period_ns, _))| Class::Exact { period_ns, waits })
+}
+
 fn quantile(sorted: &[u64], share: f64) -> u64 {
     let place = (sorted.len() - 1) as f64 * share;
     sorted.get(place.round() as usize).copied().unwrap_or(0)
@@ -315,6 +336,18 @@ mod tests {
     fn two_sleeps_a_cycle_are_one_period() {
         let both = (0..100).flat_map(|k| [k * MS, k * MS + 300_000]);
         assert_eq!(class_of(both), Class::Exact { period_ns: MS, waits: 2 });
+    }
+
+    #[test]
+    fn a_release_that_the_program_slept_over_is_not_skipped() {
+        let both = instants((0..100).flat_map(|k| [k * MS, k * MS + 250_000]));
+        let quarter = Class::Exact { period_ns: 250_000, waits: 1 };
+        let whole = Class::Exact { period_ns: MS, waits: 2 };
+        assert_eq!(classify(&both), Some(quarter.clone()));
+        let with_work = |ns| unless_slept_over(quarter.clone(), &both, &[ns; 50]);
+        assert_eq!(with_work(50_000), whole);
+        assert_eq!(with_work(600_000), quarter, "its work reaches the next release");
+        assert_eq!(unless_slept_over(quarter.clone(), &both, &[]), quarter, "not known");
     }
 
     #[test]
