@@ -32,7 +32,8 @@ pub struct InnerWait {
 pub struct Cycle {
     /// Release, latency, execution: as of onbeat's own loop.
     pub sample: Sample,
-    /// Waits inside it, at most [`MOST_INNER`].
+    /// Waits inside it, at most [`MOST_INNER`]: without the second sleep of a loop that sleeps twice
+    /// in each cycle.
     pub inner: Vec<InnerWait>,
     /// Who ended the wait before it.
     pub waker: Option<Waker>,
@@ -187,8 +188,8 @@ impl CycleBuilder {
             return;
         };
         match self.grid.place(release) {
-            Placement::Again => {}
-            Placement::Inner => self.take_inner(wait),
+            // Neither is a wait for something else than its timer.
+            Placement::Again | Placement::Inner => {}
             Placement::First => self.open(wait, Some(release), 0),
             Placement::Next { passed } => {
                 let untimed = self.end_at_the_first_untimed(release, passed);

@@ -394,8 +394,11 @@ fn two_sleeps_a_cycle_are_one_cycle_from_the_longer_one_on() {
         thread.sleeps_until(k * MS + 300 * US, 10 * US);
         thread.works(30 * US);
     }
-    let (class, _) = thread.facts(ABSOLUTE);
+    let (class, facts) = thread.facts(ABSOLUTE);
     assert_eq!(class, Class::Exact { period_ns: MS, waits: 2 });
+    let waits_inside =
+        |fact: &CycleFact| matches!(fact, CycleFact::Cycle(cycle) if !cycle.inner.is_empty());
+    assert!(!facts.iter().any(waits_inside), "it waits for nothing but its timer");
     let samples = thread.samples(ABSOLUTE);
     assert!(samples.iter().all(|sample| sample.release.as_ns() % MS == 0 && sample.skipped == 0));
     assert!(samples.iter().all(|sample| sample.execution_time_ns == 330 * US));
