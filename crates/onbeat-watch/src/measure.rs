@@ -526,7 +526,8 @@ impl<'m> Measuring<'m> {
             explain_until: Instant::default(),
             follows: LateByTheOneBefore::default(),
             inner: InnerWaits::default(),
-            usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
+            // Without it all the work of the first cycle would be beyond the usual.
+            usual_ns: VecDeque::from([watched.worked_ns]),
             causes: BTreeMap::new(),
             feeders: BTreeMap::new(),
             own_waits: OwnWaits::of(thread.tid()),
