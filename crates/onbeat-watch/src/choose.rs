@@ -79,7 +79,7 @@ pub struct SeenThread {
     pub facts: ThreadFacts,
     /// Its waits by what they are for.
     pub series: Vec<SeenSeries>,
-    /// The system call in which it was found waiting most often.
+    /// The system call in which it was found waiting most often, plain sleeps left out.
     pub waits_in: Option<String>,
     /// What the kernel counted while it was looked at.
     pub counters: ThreadCounters,

@@ -52,6 +52,8 @@ struct Looking {
 const CALLS_EVERY: u32 = 7;
 /// Threads whose calls are looked up.
 const MOST_CALLS: usize = 64;
+/// Calls that nothing but a timer ends: a thread that others wake is in none of them.
+const SLEEPS: [&str; 2] = ["clock_nanosleep", "nanosleep"];
 
 /// Looks at the threads of process `pid` and of its descendants.
 ///
@@ -169,7 +171,8 @@ impl Looking {
                 .map(|collection| collection.clone().classified())
                 .unwrap_or_default(),
             waits_in: self.calls.get(&facts.tid()).and_then(|calls| {
-                calls.iter().max_by_key(|(_, found)| **found).map(|(call, _)| call.clone())
+                let others = calls.iter().filter(|(call, _)| !SLEEPS.contains(&call.as_str()));
+                others.max_by_key(|(_, found)| **found).map(|(call, _)| call.clone())
             }),
             counters: ThreadCounters::default(),
             flood: self.floods.get(&facts.tid()).copied(),
