@@ -3,6 +3,7 @@
 use super::best::Overall;
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
+use super::focus::named;
 use super::once::grouped;
 use super::summary::Summary;
 use super::units::{cell_name, listed};
@@ -55,7 +56,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
             .cells
             .iter()
             .filter(|cell| is(cell))
-            .map(|cell| cell_name(&cell.tuning, &cell.load))
+            .map(|cell| cell_name(named(&cell.tuning), &cell.load))
             .collect()
     };
 

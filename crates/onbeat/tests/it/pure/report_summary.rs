@@ -213,7 +213,7 @@ fn a_cell_without_a_file_is_listed_as_not_run() {
     );
     assert_eq!(missing.notes, ["no run file: the bench ended before this cell was run"]);
     let sentences = bench_sentences(&summary);
-    let not_run = "Not run: none with no added load";
+    let not_run = "Not run: the untuned loop with no added load";
     assert!(sentences.iter().any(|sentence| sentence == not_run), "{sentences:?}");
     assert!(!sentences.iter().any(|sentence| sentence.starts_with("Truncated")), "{sentences:?}");
 }
