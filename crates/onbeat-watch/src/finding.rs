@@ -2,6 +2,7 @@
 //! it.
 
 use onbeat::cause::{Cause, CauseKind};
+use onbeat_figures::units::listed;
 
 use crate::choose::SeenSeries;
 use crate::class::Class;
@@ -133,6 +134,8 @@ fn plural(count: u64, one: &str) -> String {
 
 /// Cycles of a hundred that write are worth a word.
 const LEAST_WRITING: f64 = 0.01;
+/// Devices that are listed.
+const MOST_BUSES: usize = 4;
 /// An eventfd is written eight bytes at a time, and wakes another thread.
 const EVENT_BYTES: u64 = 8;
 
@@ -153,15 +156,31 @@ fn writes(name: &str, result: &Watched) -> Option<Finding> {
     });
     let output = result.standing.output.as_ref();
     let output = output.map(|output| format!("; its standard output is {output}"));
+    // The kernel counts calls and bytes, and not what they are written to: SocketCAN and serial lines
+    // take their frames by write() as well.
+    let mut buses = result.standing.buses.clone();
+    buses.truncate(MOST_BUSES);
+    let (may_be, frames) = match buses.is_empty() {
+        true => (String::new(), ""),
+        false => (
+            format!(
+                "; it also has {} open, and which of them it writes to is not recorded",
+                listed(&buses)
+            ),
+            " Frames for a bus remain in the cycle.",
+        ),
+    };
     Some(Finding {
         kind: FindingKind::Writes,
         what: format!(
-            "{name} prints or writes in its cycles: {writes} {} of {written} bytes in {cycles} cycles{}{}",
+            "{name} prints or writes in its cycles: {writes} {} of {written} bytes in {cycles} cycles{}{may_be}{}",
             plural(writes, "call"),
             output.unwrap_or_default(),
             waited.unwrap_or_default()
         ),
-        remedy: "Pass text and data to an ordinary thread by a wait-free queue; print and write files there.".to_owned(),
+        remedy: format!(
+            "Pass text and data to an ordinary thread by a wait-free queue; print and write files there.{frames}"
+        ),
     })
 }
 
@@ -615,6 +634,16 @@ mod tests {
         assert_eq!(kinds(&fifo, &with(1_000, 64_000)), [FindingKind::Writes]);
         assert_eq!(kinds(&fifo, &with(1_000, 8_000)), [], "an eventfd");
         assert_eq!(kinds(&fifo, &with(2, 300)), [], "rarely");
+
+        // Frames for SocketCAN, or lines that are printed.
+        let mut frames = with(1_000, 16_000);
+        assert!(!writes("loop", &frames).unwrap().remedy.contains("bus"));
+        frames.standing.buses = vec!["a socket".to_owned()];
+        let found = writes("loop", &frames).unwrap();
+        assert!(found.what.ends_with(
+            "; it also has a socket open, and which of them it writes to is not recorded"
+        ));
+        assert!(found.remedy.ends_with("Frames for a bus remain in the cycle."));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Standing {
     pub interrupts_above: Vec<String>,
     /// What its standard output is.
     pub output: Option<String>,
+    /// What else it may write to that may be its fieldbus: devices, and `a socket`.
+    pub buses: Vec<String>,
 }
 
 /// `CAP_SYS_NICE`.
@@ -44,6 +46,7 @@ impl Standing {
             without_budget: without_budget(Path::new("/sys/fs/cgroup"), &cgroup),
             interrupts_above: interrupts_above(thread),
             output: output.map(|target| printable(&target.to_string_lossy())),
+            buses: buses(tid),
             ..Self::from_text(&status, &limits)
         }
     }
@@ -63,6 +66,35 @@ impl Standing {
             ..Self::default()
         }
     }
+}
+
+/// Returns the devices that a process has open, other than terminals and the kernel's own, and `a
+/// socket` for all of its sockets.
+fn buses(tid: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten();
+    let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let mut found: Vec<String> = targets
+        .filter_map(|target| bus(&printable(&target.to_string_lossy())).map(str::to_owned))
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Devices to which nobody sends frames.
+const NO_BUSES: [&str; 9] =
+    ["null", "zero", "full", "random", "urandom", "cpu_dma_latency", "tty", "pts/", "shm/"];
+
+fn bus(target: &str) -> Option<&str> {
+    if target.starts_with("socket:") {
+        return Some("a socket");
+    }
+    let device = target.strip_prefix("/dev/")?;
+    let is_other = |known: &str| match known.ends_with('/') {
+        true => device.starts_with(known),
+        false => device == known,
+    };
+    (!NO_BUSES.into_iter().any(is_other)).then_some(target)
 }
 
 /// Returns the cgroup of the controller `cpu` of version 1 in the text of `/proc/PID/cgroup`, if its
@@ -116,6 +148,16 @@ mod tests {
         let unlimited = "Max realtime priority     unlimited            unlimited            \n";
         assert_eq!(Standing::from_text("CapEff:\t0\n", unlimited).rtprio_limit, None);
         assert!(!Standing::from_text("CapEff:\t0\n", unlimited).has_sys_nice);
+    }
+
+    #[test]
+    fn a_serial_line_and_a_socket_may_be_a_bus_and_a_terminal_is_none() {
+        for target in ["/dev/ttyUSB0", "/dev/spidev0.0"] {
+            assert_eq!(bus(target), Some(target));
+        }
+        assert_eq!(bus("socket:[90210]"), Some("a socket"));
+        let others = ["/dev/pts/3", "/dev/tty", "/dev/null", "/dev/shm/x", "/tmp/log", "pipe:[1]"];
+        assert_eq!(others.map(bus), [None; 6]);
     }
 
     #[test]
