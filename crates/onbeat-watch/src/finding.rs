@@ -45,6 +45,8 @@ pub enum FindingKind {
     WaitsInside,
     /// Another thread of the process shares its only CPU.
     SharesCpu,
+    /// The measurement itself made cycles late.
+    Disturbed,
     /// Cycles whose latency is not known.
     NotSeen,
 }
@@ -101,6 +103,7 @@ pub fn of_program(survey: &Survey, watched: &WatchedLoop, result: &Watched) -> V
         faults(&name, result),
         not_locked(&name, result).filter(|_| !is_ordinary),
         slack,
+        disturbed(&name, result),
         not_seen(&name, result),
     ]
     .into_iter()
@@ -430,6 +433,19 @@ fn shares_cpu(name: &str, survey: &Survey, watched: &WatchedLoop) -> Option<Find
     })
 }
 
+/// The share of spikes from which those that the measurement made are worth a word.
+const LEAST_DISTURBED: f64 = 0.1;
+
+fn disturbed(name: &str, result: &Watched) -> Option<Finding> {
+    let spikes: u64 = result.causes.values().map(|(spikes, _)| *spikes).sum();
+    let disturbed = result.disturbed;
+    (disturbed > 0 && disturbed as f64 >= LEAST_DISTURBED * spikes as f64).then(|| Finding {
+        kind: FindingKind::Disturbed,
+        what: format!("onbeat itself made {disturbed} of {spikes} spikes of {name}: it ran on the CPU that the loop waited for"),
+        remedy: "These are the measurement's and not the program's. Measure with --no-causes, start onbeat on other CPUs (taskset), or give the loop a real-time priority, which onbeat does not have.".to_owned(),
+    })
+}
+
 fn not_seen(name: &str, result: &Watched) -> Option<Finding> {
     let cycles = plural(result.not_seen, "cycle");
     (result.not_seen > 0).then(|| Finding {
@@ -487,6 +503,7 @@ mod tests {
             inner: InnerWaits::default(),
             calls: BTreeMap::new(),
             causes: BTreeMap::new(),
+            disturbed: 0,
             feeder: None,
             standing: Standing { locked_kib: Some(4), has_sys_nice: true, ..Standing::default() },
         }
@@ -650,5 +667,20 @@ mod tests {
     fn cycles_that_were_not_seen_are_told() {
         let good = exact(Policy::Fifo(80));
         assert_eq!(kinds(&good, &Watched { not_seen: 3, ..result() }), [FindingKind::NotSeen]);
+    }
+
+    #[test]
+    fn spikes_that_the_measurement_made_are_told_unless_they_are_rare() {
+        let preempted = Cause {
+            kind: CauseKind::Preempted,
+            ns: 3_000_000,
+            evidence: "onbeat ran".to_owned(),
+            culprit: None,
+        };
+        let causes = BTreeMap::from([(CauseKind::Preempted, (177, preempted))]);
+        let with = |disturbed| Watched { causes: causes.clone(), disturbed, ..result() };
+        let good = exact(Policy::Fifo(80));
+        assert_eq!(kinds(&good, &with(155)), [FindingKind::Disturbed]);
+        assert_eq!(kinds(&good, &with(3)), []);
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::cause::{
-    Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, PathStream,
+    Cause, CauseKind, Cost, Culprit, Explainer, Explanation, FlightSetting, LoopThread, PathStream,
     SpikeFacts, WaitingCall,
 };
 use onbeat::probe::SpikeExplainer;
@@ -124,6 +124,8 @@ pub struct Watched {
     pub calls: BTreeMap<String, u32>,
     /// Main causes of its spikes: how many spikes, and the longest.
     pub causes: BTreeMap<CauseKind, (u64, Cause)>,
+    /// Of these spikes, those of which a thread of this process is the main culprit.
+    pub disturbed: u64,
     /// The thread that woke it most often, and in how many cycles; `None` if a timer does.
     pub feeder: Option<(ThreadFacts, u64)>,
     /// What its process may and has.
@@ -192,6 +194,7 @@ struct Measuring<'m> {
     /// Execution times of the latest cycles: what its work usually takes.
     usual_ns: VecDeque<u64>,
     causes: BTreeMap<CauseKind, (u64, Cause)>,
+    disturbed: u64,
     /// How often each thread woke it.
     feeders: BTreeMap<u32, u64>,
     own_waits: OwnWaits,
@@ -340,7 +343,6 @@ pub fn measure_stretch(
     let pending = fresh.beyond.or(pending).filter(|_| stretch.watched.pool.is_empty());
     let counters = counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
-    let reason = reason(has_ended, interruptions);
     measuring.finish(last)?;
     let feeder = measuring.feeders.iter().max_by_key(|(_, woken)| **woken);
     let named = |(tid, woken): (&u32, &u64)| Some((process::thread(tid.cast_signed())?, *woken));
@@ -349,10 +351,11 @@ pub fn measure_stretch(
         inner: measuring.inner,
         feeder: feeder.and_then(named),
         causes: measuring.causes,
+        disturbed: measuring.disturbed,
         standing,
         lost_events,
         account: None,
-        reason,
+        reason: reason(has_ended, interruptions),
         calls,
         has_ended,
         own_cpu_ns: own_cpu_ns() - own_before,
@@ -529,6 +532,7 @@ impl<'m> Measuring<'m> {
             // Without it all the work of the first cycle would be beyond the usual.
             usual_ns: VecDeque::from([watched.worked_ns]),
             causes: BTreeMap::new(),
+            disturbed: 0,
             feeders: BTreeMap::new(),
             own_waits: OwnWaits::of(thread.tid()),
         }
@@ -618,6 +622,7 @@ impl<'m> Measuring<'m> {
         if let Some(main) = explanation.as_ref().and_then(Explanation::main) {
             let (count, longest) = self.causes.entry(main.kind).or_insert((0, main.clone()));
             *count += 1;
+            self.disturbed += u64::from(main.culprit.as_ref().is_some_and(is_of_this_process));
             if main.ns > longest.ns {
                 *longest = main.clone();
             }
@@ -798,6 +803,11 @@ fn with_inner_waits(explanation: Explanation, cycle: &Cycle) -> Explanation {
     causes.insert(0, waited);
     causes.retain(|cause| cause.ns > 0);
     Explanation::from_causes(causes)
+}
+
+/// Whether a culprit is a thread of this process, which an ordinary loop shares its CPU with.
+fn is_of_this_process(culprit: &Culprit) -> bool {
+    culprit.tid.is_some_and(|tid| Path::new("/proc/self/task").join(tid.to_string()).exists())
 }
 
 /// CPU time of this process, in nanoseconds.
