@@ -18,7 +18,7 @@ use onbeat::record::{
     Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Watch, Why,
     interval_ns_for,
 };
-use onbeat::thread::{Grant, give_back_freed_memory};
+use onbeat::thread::{Grant, give_back_freed_memory, stay_off_cpu};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Flags, Instant, Outcome, Sample};
 
@@ -219,6 +219,10 @@ pub fn measure(
 ) -> Result<Watched, WatchError> {
     if counters_of(&plan.watched.tids()).is_none() {
         return Err(WatchError::ThreadEnded { tid: plan.watched.thread.tid() });
+    }
+    // An ordinary loop that is bound would share its CPU with this thread.
+    if let Some(cpu) = plan.watched.thread.bound_cpu() {
+        stay_off_cpu(cpu);
     }
     let (mut recorder, mut explainer) = open(plan)?;
     if let Some(sentence) = pool_words(&plan.watched) {
