@@ -112,8 +112,11 @@ impl Judge<'_> {
         };
         let held =
             format!("{holder} held the lock{of_library}, {lends} priority inheritance ({how})");
+        // Between ordinary threads no priority is lent: the lock's inheritance would change nothing.
+        let could_lend =
+            |other: &Thread| !inherits && (self.is_real_time() || other.is_real_time());
         match self.kept_off(&holder, span) {
-            Some((other, ns)) if !inherits && ns >= span_ns(span) / KEPT_OFF_FROM => {
+            Some((other, ns)) if could_lend(&other) && ns >= span_ns(span) / KEPT_OFF_FROM => {
                 let us = ns as f64 / 1_000.0;
                 Judgement::new(CauseKind::PriorityInversion)
                     .by(thread_culprit(&other, None))

@@ -337,6 +337,19 @@ fn a_mutex_without_inheritance_whose_holder_is_kept_off_is_a_priority_inversion(
 }
 
 #[test]
+fn between_ordinary_threads_there_is_no_priority_inversion() {
+    let mut world = waits_in_futex(31, 0, 2, 5);
+    world.facts.prio = 120;
+    let (holder, other) = (thread(31, 120, "logger"), thread(40, 120, "cc1"));
+    let switch = |prev, next| KernelEvent::Switch { prev, prev_state: ThreadState(0), next };
+    world.on(0, 900, 31, switch(holder, other)).on(0, 1_800, 40, switch(other, holder));
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::LockWait, "logger".to_owned()));
+    let evidence = &explanation.main().unwrap().evidence;
+    assert!(evidence.contains("cc1 [40]") && evidence.contains("kept it off"), "{evidence}");
+}
+
+#[test]
 fn a_holder_that_slept_until_it_let_go_was_not_kept_off() {
     let mut world = waits_in_futex(31, 0, 2, 5);
     // Its first event: when it was woken is not recorded.
