@@ -169,7 +169,12 @@ fn name_own_time(
         |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
     let culprit = judge.memory_faulted(part.from, part.to);
-    let mut by_faults = faults * LONGEST_FAULT_NS;
+    // Of a fault whose length is known there is left the way into the kernel and back.
+    let longest_ns = match judge.knows_fault_lengths(part.from, part.to) {
+        true => ORDINARY_STEP_NS,
+        false => LONGEST_FAULT_NS,
+    };
+    let mut by_faults = faults * longest_ns;
     let fault_remark =
         format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
     let name = |piece: Piece| {

@@ -37,6 +37,13 @@ impl Judge<'_> {
         self.stretches.iter().find(is_around).map(|stretch| self.of_stretch(stretch))
     }
 
+    /// Whether the lengths of the loop's page faults between two instants are known.
+    pub(crate) fn knows_fault_lengths(&self, from: Instant, to: Instant) -> bool {
+        let is_inside = |stretch: &Stretch| stretch.from < to && stretch.to > from;
+        let is_fault = |stretch: &Stretch| matches!(stretch.what, Inside::Fault { .. });
+        self.stretches.iter().any(|stretch| is_fault(stretch) && is_inside(stretch))
+    }
+
     /// Judges a sleep in a system call of the loop's own work.
     pub(crate) fn while_in_call(&self, number: i64, span: &LoopSpan) -> Judgement {
         let waker = self.waker(span);

@@ -399,6 +399,18 @@ fn page_faults_and_memory_calls_have_their_own_lengths_and_the_plan_is_not_in_th
 }
 
 #[test]
+fn a_short_page_fault_is_not_what_long_work_took() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
+    world.on(1, 1_399, LOOP, KernelEvent::PageFault { address: 0x7f00_0100, user: true });
+    let fault = Inside::Fault { address: 0x7f00_0100, ns: 2_000, is_major: false };
+    world.window.inside = vec![InsideEvent { at: us(1_402), cpu: 1, tid: LOOP, what: fault }];
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation).0, Kind::OwnOverrun);
+    assert_eq!(us_of(&explanation, Kind::PageFault), 27, "and the way into the kernel and back");
+}
+
+#[test]
 fn a_lock_with_inheritance_for_which_the_loop_spins_is_no_work() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
