@@ -179,6 +179,34 @@ impl<'w> Judge<'w> {
         })
     }
 
+    /// Returns the lowest frequency to which `cpu` went down between two instants, in kHz, and the
+    /// most that work until `to` can have lost by it, in nanoseconds: a governor steps all the time.
+    pub(super) fn slowed_down(
+        &self,
+        cpu: Option<u32>,
+        from: Instant,
+        to: Instant,
+    ) -> Option<(u32, u64)> {
+        let changes = self.events.iter().filter_map(|event| match event.what {
+            KernelEvent::Frequency { cpu: of, khz } if cpu == Some(of) && event.at <= to => {
+                Some((event.at, khz))
+            }
+            _ => None,
+        });
+        let changes: Vec<(Instant, u32)> = changes.collect();
+        let split = changes.partition_point(|(at, _)| *at < from);
+        // Before the first change that was recorded it may have been any.
+        let before = changes[..split].last().map(|(_, khz)| *khz).filter(|khz| *khz > 0);
+        let during = &changes[split..];
+        let (at, _) =
+            during.iter().find(|(_, khz)| before.is_none_or(|before| *khz < before)).copied()?;
+        let lowest = during.iter().map(|(_, khz)| *khz).min()?;
+        let lost_ns = |before: u32| {
+            to.ns_since(at) * u64::from(before.saturating_sub(lowest)) / u64::from(before)
+        };
+        Some((lowest, before.map_or(u64::MAX, lost_ns)))
+    }
+
     /// Returns the slices between two instants in which `cpu` was busy.
     pub(super) fn busy(&self, cpu: u32, from: Instant, to: Instant) -> Vec<Slice> {
         let slices = self.timeline.between(Some(cpu), from, to).into_iter();

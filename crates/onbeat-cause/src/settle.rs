@@ -19,6 +19,9 @@ const LEAST_STOLEN_NS: u64 = 5_000;
 /// Maximum time of a page fault during which the thread keeps its CPU, in nanoseconds; clearing a
 /// huge page takes this long.
 const LONGEST_FAULT_NS: u64 = 500_000;
+/// Maximum time for which the caches of a new CPU make the loop's work longer, in nanoseconds: what
+/// fits into a cache of 2 MB is read in this time.
+const LONGEST_COLD_NS: u64 = 200_000;
 
 /// Returns the pieces of one part, each with its final cause.
 // A wake-up that is 300 µs late, in a guest, in µs since the programmed expiry:
@@ -175,6 +178,7 @@ fn name_own_time(
         false => LONGEST_FAULT_NS,
     };
     let mut by_faults = faults * longest_ns;
+    let mut slower_ns = 0;
     let fault_remark =
         format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
     let name = |piece: Piece| {
@@ -182,29 +186,42 @@ fn name_own_time(
             return vec![piece];
         }
 
-        let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
-            Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
-            None if judge.moved => {
-                (CauseKind::Migration, Some("cold caches on the new CPU".to_owned()))
-            }
-            None if part.kind == ExpectedActivity::Polling => stood_still_polling(&piece, counters),
-            None => {
-                let plain = "the thread had its CPU and nothing interrupted it".to_owned();
-                (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
-            }
+        let slower = slower(&piece, part, judge);
+        let (kind, remark) = if part.kind == ExpectedActivity::Polling {
+            stood_still_polling(&piece, counters)
+        } else {
+            let plain = "the thread had its CPU and nothing interrupted it".to_owned();
+            (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
         };
 
         let faulted = piece.ns().min(by_faults);
         by_faults -= faulted;
-        let named = Piece { attribution: Attribution::Cause(rest.0), remark: rest.1, ..piece };
+        let named = Piece { attribution: Attribution::Cause(kind), remark, ..piece };
         let mut pieces = carve(named, faulted, CauseKind::PageFault, Some(&fault_remark));
         if faulted > 0 {
             pieces[0].culprit.clone_from(&culprit);
+        }
+        if let Some((kind, remark, most_ns)) = slower
+            && let Some(rest) =
+                pieces.pop_if(|last| last.attribution != Attribution::Cause(CauseKind::PageFault))
+        {
+            let ns = rest.ns().min(most_ns.saturating_sub(slower_ns));
+            slower_ns += ns;
+            pieces.extend(carve(rest, ns, kind, Some(&remark)));
         }
         pieces
     };
 
     pieces.into_iter().flat_map(name).collect()
+}
+
+/// Returns what made the loop's own time longer, and the most that it can have cost, in nanoseconds.
+fn slower(piece: &Piece, part: &SpikePart, judge: &Judge<'_>) -> Option<(CauseKind, String, u64)> {
+    if let Some((khz, most_ns)) = judge.slowed_down(piece.cpu, part.from, part.to) {
+        return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000), most_ns));
+    }
+    let remark = "cold caches on the new CPU".to_owned();
+    judge.moved.then_some((CauseKind::Migration, remark, LONGEST_COLD_NS))
 }
 
 /// Names time that a loop lost while it polled the clock in user code, where no event of this

@@ -523,6 +523,29 @@ fn a_slower_cpu_made_the_work_longer() {
         (Kind::FrequencyChange, 200)
     );
     assert!(explanation.main().unwrap().evidence.contains("800 MHz"));
+
+    // The steps that a governor makes all the time.
+    let step = |from, to| {
+        let mut world = World::asleep_beside(idle());
+        world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 300);
+        world.on(1, 500, 0, KernelEvent::Frequency { cpu: 1, khz: from });
+        world.on(1, 1050, 0, KernelEvent::Frequency { cpu: 1, khz: to });
+        let explanation = world.explained();
+        (main_of(&explanation).0, us_of(&explanation, Kind::FrequencyChange))
+    };
+    assert_eq!(step(3_000_000, 2_880_000), (Kind::OwnOverrun, 10), "4 % of 260 us");
+    assert_eq!(step(800_000, 3_000_000), (Kind::OwnOverrun, 0), "it became faster");
+}
+
+#[test]
+fn long_work_on_a_new_cpu_is_not_its_cold_caches() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5);
+    world.on(1, 1003, 0, KernelEvent::Migrate { thread: looper(), from_cpu: 0, to_cpu: 1 });
+    world.loop_runs(1008, idle()).worked(100, 3_000);
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation).0, Kind::OwnOverrun);
+    assert!((200..=210).contains(&us_of(&explanation, Kind::Migration)), "{explanation:?}");
 }
 
 #[test]
