@@ -127,6 +127,9 @@ impl Judge<'_> {
                 )
             }
             Some(_) => None,
+            // A waker on another CPU leaves the loop to a CPU that is about to idle, which an
+            // interrupt has to wake first.
+            None if waited_ns < LEAST_HOLD_NS => None,
             None => {
                 let (from, _) = self.other_chosen(span).filter(|(_, idles)| *idles)?;
                 hold(from, "the CPU went idle while the loop wanted to run".to_owned())
