@@ -56,14 +56,16 @@ impl Judge<'_> {
             .counters
             .between(span.cpu, span.from, span.to)
             .find(|reading| reading.by_fair_server == Some(true));
-        let other_chosen = self.other_chosen(span);
+        let long = span.to.ns_since(span.from) >= LEAST_HOLD_NS;
+        // A waker on another CPU leaves the loop to a CPU that is about to idle, which an interrupt
+        // has to wake first.
+        let other_chosen = self.other_chosen(span).filter(|(_, idles)| !idles || long);
         let let_on = self.timer_ran(
             "sched_rt_period_timer",
             span.to.minus_ns(RESUMED_WITHIN_NS),
             span.to,
             None,
         );
-        let long = span.to.ns_since(span.from) >= LEAST_HOLD_NS;
         // The hold may have begun before the loop was woken: another real-time thread was waiting
         // already, and was not chosen.
         let set_aside = self.set_aside_before(span);
@@ -127,8 +129,7 @@ impl Judge<'_> {
                 )
             }
             Some(_) => None,
-            // A waker on another CPU leaves the loop to a CPU that is about to idle, which an
-            // interrupt has to wake first.
+            // The CPU may have been about to idle, as in `scheduler_hold`.
             None if waited_ns < LEAST_HOLD_NS => None,
             None => {
                 let (from, _) = self.other_chosen(span).filter(|(_, idles)| *idles)?;

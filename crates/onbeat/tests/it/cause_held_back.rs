@@ -267,11 +267,17 @@ fn a_loop_that_woke_on_an_idle_cpu_is_held_by_its_quota_only_where_the_kernel_co
 }
 
 #[test]
-fn a_cpu_that_idled_briefly_before_the_loop_shows_no_quota() {
-    let mut world = World::asleep_beside(dd());
-    world.facts.prio = 120;
-    world.timer_interrupt(1001, 5).switch(1010, dd(), 1, idle()).loop_runs(1300, idle());
-    assert_eq!(us_of(&world.explained(), Kind::CpuQuota), 0);
+fn a_cpu_that_idled_briefly_before_the_loop_shows_no_rule() {
+    for prio in [120, PRIO] {
+        let mut world = World::asleep_beside(dd());
+        world.facts.prio = prio;
+        world.counters.has_fair_server = true;
+        world.timer_interrupt(1001, 5).switch(1010, dd(), 1, idle()).loop_runs(1300, idle());
+        let explanation = world.explained();
+        for rule in [Kind::CpuQuota, Kind::RtThrottling, Kind::FairServer] {
+            assert_eq!(us_of(&explanation, rule), 0, "{explanation:?}");
+        }
+    }
 }
 
 /// A loop whose timer's function ran in time, and that nothing woke until 31 ms.
