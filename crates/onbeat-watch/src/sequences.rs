@@ -232,6 +232,33 @@ fn an_ordinary_thread_is_late_by_the_instant_asked_for_and_not_by_its_slack() {
 }
 
 #[test]
+fn a_sleep_that_is_due_already_lasts_for_its_slack() {
+    let mut thread = Thread::default();
+    for k in (1..=20).filter(|k| *k != 11) {
+        thread.sleeps_until(k * MS, 60 * US);
+        thread.works(if k == 10 { 950 * US } else { 100 * US });
+        if k == 10 {
+            // 10 us late, and the kernel wakes it 50 us after the instant asked for.
+            thread.arm(TimerKind::Sleep, 0xffff_8000, 11 * MS, false);
+            thread.works(300);
+            thread.event(What::Sleep);
+            thread.now = 11 * MS + 55 * US;
+            thread.event(What::Run);
+            thread.works(100 * US);
+        }
+    }
+    for event in &mut thread.events {
+        if let What::Arm { slack_ns, .. } = &mut event.what {
+            *slack_ns = 50 * US;
+        }
+    }
+    assert!(thread.waits().iter().all(|wait| wait.source == ABSOLUTE), "one wait, not two");
+    let samples = thread.samples(ABSOLUTE);
+    assert_eq!(samples[10].release, Instant::from_ns(11 * MS));
+    assert_eq!((samples[10].wakeup_latency_ns, samples[10].execution_time_ns), (55 * US, 100 * US));
+}
+
+#[test]
 fn a_relative_sleep_drifts_by_the_work_and_the_latency_of_each_cycle() {
     let mut thread = Thread::default();
     let mut random = fastrand::Rng::with_seed(1);

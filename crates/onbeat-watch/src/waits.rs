@@ -435,8 +435,9 @@ impl Thread {
         self.sleeps += 1;
         self.remember(at);
         self.woken = None;
-        if self.sleeper.is_some_and(|sleeper| sleeper.due < at && !sleeper.used) {
-            // It came too late to sleep; this is another wait.
+        let is_over = |sleeper: Timer| at.ns_since(sleeper.due) > sleeper.slack_ns && !sleeper.used;
+        if self.sleeper.is_some_and(is_over) {
+            // It came too late to sleep; this is another wait. With slack it still sleeps.
             self.end_sleeper(into);
         }
         if let Some(sleeper) = &mut self.sleeper {
