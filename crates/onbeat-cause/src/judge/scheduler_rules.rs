@@ -50,6 +50,10 @@ impl Judge<'_> {
             return self.quota(span);
         }
 
+        if self.facts.prio < 0 {
+            return self.used_up(span);
+        }
+
         let throttled = self.was_throttled(span);
         // Since Linux 6.12 the run queue says which server chose the thread that runs.
         let served = self
@@ -108,6 +112,15 @@ impl Judge<'_> {
             SchedulerHold { from, kind, evidence: evidence.to_owned(), culprit: None },
             span.cpu,
         ))
+    }
+
+    /// Returns the hold of a `SCHED_DEADLINE` loop. The rules are for other threads: it is passed over
+    /// when its own runtime is used up, which no event shows.
+    fn used_up(&self, span: &LoopSpan) -> Option<SchedulerHold> {
+        let (from, _) = self.other_chosen(span)?;
+        let evidence = "another thread was chosen while the loop wanted to run: its runtime of SCHED_DEADLINE may have been used up";
+        let evidence = evidence.to_owned();
+        Some(SchedulerHold { from, kind: CauseKind::Unexplained, evidence, culprit: None })
     }
 
     /// Returns the hold of an ordinary loop by a CPU quota: the kernel counted at least half of the

@@ -175,6 +175,20 @@ fn the_fair_server_gave_an_ordinary_thread_its_share() {
 }
 
 #[test]
+fn a_deadline_loop_without_runtime_is_held_by_neither_rule() {
+    let mut world = World::asleep_beside(idle());
+    world.facts.prio = -1;
+    world.counters.has_fair_server = true;
+    let looper = Thread { prio: -1, ..looper() };
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(900, 26_000);
+    world.switch(1503, looper, 0, dd()).switch(26_503, dd(), 0, looper);
+    let explanation = world.explained();
+    let main = explanation.main().unwrap();
+    assert_eq!(main.kind, Kind::Unexplained, "{main:?}");
+    assert!(main.evidence.contains("its runtime of SCHED_DEADLINE"), "{main:?}");
+}
+
+#[test]
 fn the_kernels_flags_distinguish_throttling_from_the_fair_server() {
     let stopped = |throttled, served| {
         let mut world = World::asleep_beside(idle());
