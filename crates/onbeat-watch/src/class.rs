@@ -111,6 +111,8 @@ const MOST_JUMPS: f64 = 0.2;
 const GROWS: f64 = 1.1;
 /// Distances over many intervals overlap: so many independent ones are needed for their spread.
 const INDEPENDENT: usize = 20;
+/// Intervals after which a pattern repeats: of timers of 10 and 25 ms it has six.
+const MOST_IN_A_PATTERN: usize = 8;
 /// The spread of a grid grows by less than this from 1 to 16 intervals.
 const MOST_OF_A_GRID: f64 = 2.0;
 
@@ -262,6 +264,16 @@ impl<'a> Smooth<'a> {
         all.sort_unstable();
         Some((quantile(&all, 0.75) - quantile(&all, 0.25)).max(BIN_NS) as f64)
     }
+
+    /// Whether some intervals together are much more even than single ones, whose spread is `one`:
+    /// two timers in one wait, or two waits in a cycle. The errors of a grid spread as much over any
+    /// distance.
+    fn is_pattern(&self, one: f64) -> bool {
+        (2..=MOST_IN_A_PATTERN)
+            .filter(|over| self.distances(*over).len() >= INDEPENDENT)
+            .filter_map(|over| self.spread(over))
+            .any(|spread| spread < one / 2.0)
+    }
 }
 
 fn by_growth(at: &[u64]) -> Class {
@@ -284,7 +296,11 @@ fn by_growth(at: &[u64]) -> Class {
     match growth {
         // Noise that is made good may be wide; what is not a grid may only be narrow.
         Some(growth) if growth < MOST_OF_A_GRID && one < median as f64 / 2.0 => {
-            Class::Locked { period_ns: mean_ns }
+            if one > median as f64 * MOST_SPREAD && smooth.is_pattern(one) {
+                Class::Mean { mean_ns }
+            } else {
+                Class::Locked { period_ns: mean_ns }
+            }
         }
         _ if one > median as f64 * MOST_SPREAD => Class::Irregular { mean_ns: mean_of_all },
         Some(growth)
@@ -357,6 +373,19 @@ mod tests {
         let at =
             (0..1_500).map(|k| 9 + k * 2 * MS + k * 7_919 % 5 % 2 * 10 + busy[k as usize / 6 % 6]);
         assert_eq!(class_of(at), Class::Locked { period_ns: 2 * MS });
+    }
+
+    #[test]
+    fn a_pattern_of_long_and_short_intervals_is_no_grid_of_their_mean() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut jitter = || random.u64(0..100_000);
+        let at =
+            (0..200).flat_map(|k| [k * 10 * MS + jitter(), k * 10 * MS + 4_200_000 + jitter()]);
+        let class = class_of(at.collect::<Vec<_>>());
+        assert!(
+            matches!(class, Class::Mean { mean_ns } if mean_ns.abs_diff(5 * MS) < 50_000),
+            "{class:?}"
+        );
     }
 
     proptest! {
