@@ -82,6 +82,8 @@ pub struct Counters {
     /// System management interrupts since the previous spike; `None` if the CPU does not count
     /// them.
     pub smi: Option<u64>,
+    /// How long that was, in nanoseconds.
+    pub smi_ns: u64,
     /// The kernel has a fair server.
     pub has_fair_server: bool,
     /// Time for which a CPU quota throttled the loop's cgroups during the wait, in nanoseconds;

@@ -23,6 +23,8 @@ pub(super) struct Meter {
     source: CounterSource,
     procfs: ProcfsSteal,
     smi: Option<(File, u64)>,
+    /// When that was read.
+    smi_at: Instant,
     quota: QuotaAccounts,
     freezer: FreezerAccounts,
     thread: ThreadAccounts,
@@ -41,6 +43,7 @@ impl Meter {
             // Opened once: opening /dev/cpu/N/msr later could need a right that a thread has given
             // up by then.
             smi: smi_counter(cpu),
+            smi_at: now,
             quota: QuotaAccounts::for_thread(tid, now),
             freezer: FreezerAccounts::for_thread(tid, now),
             thread: ThreadAccounts::for_thread(tid, now),
@@ -90,6 +93,8 @@ impl Meter {
             let now = read_smi(file)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });
+        let now = Monotonic.now();
+        let smi_ns = now.ns_since(std::mem::replace(&mut self.smi_at, now));
 
         let Self { source, is_guest, deepest_idle_ns, has_fair_server, .. } = *self;
         Counters {
@@ -98,6 +103,7 @@ impl Meter {
             is_guest,
             deepest_idle_ns,
             smi,
+            smi_ns,
             has_fair_server,
             ..Counters::default()
         }

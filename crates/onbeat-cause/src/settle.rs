@@ -228,9 +228,9 @@ fn slower(piece: &Piece, part: &SpikePart, judge: &Judge<'_>) -> Option<(CauseKi
 /// kernel shows what took its CPU.
 fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option<String>) {
     let polled = "the loop read the clock in user code, and nothing of this kernel ran";
-    match counters.smi {
+    match smis_of_spike(counters) {
         _ if piece.ns() <= ORDINARY_STEP_NS => (CauseKind::WakeUpPath, None),
-        Some(count @ 1..) => (CauseKind::Smi, Some(smi_words(count))),
+        Some(words) => (CauseKind::Smi, Some(words)),
         _ if counters.is_guest => {
             let remark = format!(
                 "{polled}: only the host can take the CPU there; {}",
@@ -242,9 +242,24 @@ fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option
     }
 }
 
-fn smi_words(count: u64) -> String {
+/// Several system management interrupts since the spike before show nothing of this one after this
+/// time, in nanoseconds: many computers have one every second, and reading the counter more often
+/// would disturb the loop.
+const SMI_WITHIN_NS: u64 = 1_000_000_000;
+
+/// Returns the system management interrupts that were counted, if they may be this spike's, in words.
+fn smis_of_spike(counters: &Counters) -> Option<String> {
+    let is_of_spike = counters.smi == Some(1) || counters.smi_ns <= SMI_WITHIN_NS;
+    smis_counted(counters).filter(|_| is_of_spike)
+}
+
+fn smis_counted(counters: &Counters) -> Option<String> {
+    let count = counters.smi.filter(|count| *count > 0)?;
     let plural = if count == 1 { "" } else { "s" };
-    format!("the CPU counted {count} system management interrupt{plural}")
+    let seconds = counters.smi_ns as f64 / 1e9;
+    Some(format!(
+        "the CPU counted {count} system management interrupt{plural} in the {seconds:.1} s before"
+    ))
 }
 
 const fn steal_words(counters: &Counters) -> &'static str {
@@ -257,7 +272,10 @@ const fn steal_words(counters: &Counters) -> &'static str {
 fn host_or_kernel(counters: &Counters) -> String {
     match counters.is_guest {
         true => format!("host or kernel code; {}", steal_words(counters)),
-        false => "kernel code or firmware".to_owned(),
+        false => {
+            let counted = smis_counted(counters).map(|words| format!("; {words}"));
+            format!("kernel code or firmware{}", counted.unwrap_or_default())
+        }
     }
 }
 
@@ -298,7 +316,7 @@ fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(Caus
     if let Some(khz) = judge.frequency_change(piece.cpu, from, to) {
         return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000)));
     }
-    counters.smi.filter(|count| *count > 0).map(|count| (CauseKind::Smi, smi_words(count)))
+    smis_of_spike(counters).map(|words| (CauseKind::Smi, words))
 }
 
 /// Names a long interrupt of the loop's timer. No event shows whether the host or the kernel caused

@@ -535,6 +535,13 @@ fn a_slow_return_from_the_kernel_without_events_is_unexplained() {
 
     world.counters.smi = Some(2);
     assert_eq!(main_of(&world.explained()).0, Kind::Smi);
+    world.counters.smi_ns = 60_000_000_000;
+    let explanation = world.explained();
+    let main = explanation.main().unwrap();
+    assert_eq!(main.kind, Kind::Unexplained, "either may have been at any time of a minute");
+    assert!(main.evidence.contains("2 system management interrupts in the 60.0 s"), "{main:?}");
+    world.counters.smi = Some(1);
+    assert_eq!(main_of(&world.explained()).0, Kind::Smi, "as many as spikes");
 }
 
 #[test]
