@@ -63,7 +63,11 @@ impl Judge<'_> {
                 }
                 FutexUse::Signal => while_signal_is_due(waker),
             },
-            None if number == libc::SYS_futex => self.while_in_futex(waker, span),
+            // Only its arguments say whether a futex of a program that is watched is a lock or a
+            // signal.
+            None if number == libc::SYS_futex && self.facts.waits_in.is_none() => {
+                self.while_in_futex(waker, span)
+            }
             Some(call) if call.writes() => self.while_writing(call, waker),
             Some(call) if call.changes_memory() => Judgement::new(CauseKind::MemoryCall)
                 .by(named(&syscall_name(number)))

@@ -257,6 +257,11 @@ fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
     assert_eq!(main_of(&named).0, Kind::LockWait);
     assert_eq!(us_of(&named, Kind::LockWait), 830);
 
+    // Of a program that is watched, where the arguments are not read: a lock, or a condition.
+    let mut watched = waits(libc::SYS_futex, 31);
+    watched.facts.waits_in = Some(WaitingCall { number: libc::SYS_clock_nanosleep, first: 1 });
+    assert_eq!(watched.explained().main().unwrap().words(), "waited in its work in futex");
+
     world.on(
         0,
         1100,
