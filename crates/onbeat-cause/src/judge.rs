@@ -543,20 +543,27 @@ impl<'w> Judge<'w> {
     }
 
     fn while_stopped(&self, span: &LoopSpan) -> Judgement {
-        let sender = self.events.iter().rev().find_map(|event| match event.what {
-            KernelEvent::SignalGenerate { signal, .. }
+        let tid = self.facts.tid;
+        let stops = self.events.iter().filter_map(|event| match event.what {
+            KernelEvent::SignalGenerate { signal, target, name }
                 if is_stop(signal) && event.at <= span.from =>
             {
-                Some((event, signal))
+                Some((event, signal, target, name))
             }
             _ => None,
         });
-
-        let remark = sender.map(|(event, signal)| {
+        // The last one to the loop, or else the last one: a signal to its process may name another
+        // thread of it.
+        let sender = stops.max_by_key(|(_, _, target, _)| *target == tid);
+        let remark = sender.map(|(event, signal, target, name)| {
             let by = self
                 .thread_named(event.tid)
                 .map_or_else(|| format!("thread {}", event.tid), |by| by.to_string());
-            format!("signal {signal} from {by}")
+            let to = match target == tid {
+                true => String::new(),
+                false => format!(" to {} [{target}]", name.text()),
+            };
+            format!("signal {signal}{to} from {by}")
         });
 
         Judgement::new(CauseKind::Stopped).with_remark(remark)

@@ -555,32 +555,28 @@ fn long_work_on_a_new_cpu_is_not_its_cold_caches() {
 
 #[test]
 fn a_signal_stopped_the_process() {
-    let mut world = World::asleep_beside(idle());
-    let stop = KernelEvent::SignalGenerate {
-        signal: libc::SIGSTOP,
-        target: LOOP,
-        name: Label::from("onbeat-loop"),
+    let stopped = |target: u32, name: &str| {
+        let mut world = World::asleep_beside(idle());
+        let signal = libc::SIGSTOP;
+        let stop = KernelEvent::SignalGenerate { signal, target, name: Label::from(name) };
+        world.on(0, 500, 55, stop);
+        let prev = thread(55, 120, "kill");
+        let left = KernelEvent::Switch { prev, prev_state: ThreadState(0x10), next: dd() };
+        world.on(0, 501, 55, left);
+        world.on(1, 502, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+        world.switch(510, idle(), 0, looper()).switch(515, looper(), 4, idle());
+        world.on(1, 100_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+        world.loop_runs(100_004, idle());
+        let explanation = world.explained();
+        assert_eq!(main_of(&explanation).0, Kind::Stopped);
+        assert_eq!(us_of(&explanation, Kind::Stopped), 99_000);
+        explanation.main().unwrap().evidence.clone()
     };
-    world.on(0, 500, 55, stop);
-    world.on(
-        0,
-        501,
-        55,
-        KernelEvent::Switch {
-            prev: thread(55, 120, "kill"),
-            prev_state: ThreadState(0x10),
-            next: dd(),
-        },
-    );
-    world.on(1, 502, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
-    world.switch(510, idle(), 0, looper()).switch(515, looper(), 4, idle());
-    world.on(1, 100_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
-    world.loop_runs(100_004, idle());
-    let explanation = world.explained();
-
-    assert_eq!(main_of(&explanation).0, Kind::Stopped);
-    assert_eq!(us_of(&explanation, Kind::Stopped), 99_000);
-    assert!(explanation.main().unwrap().evidence.contains("signal 19 from kill [55]"));
+    let own = stopped(LOOP, "onbeat-loop");
+    assert!(own.contains("signal 19 from kill [55]"), "{own}");
+    // To the process of the loop, or to another one.
+    let other = stopped(4_711, "servo");
+    assert!(other.contains("signal 19 to servo [4711] from kill [55]"), "{other}");
 }
 
 #[test]
