@@ -190,8 +190,13 @@ fn name_own_time(
         let (kind, remark) = if part.kind == ExpectedActivity::Polling {
             stood_still_polling(&piece, counters)
         } else {
-            let plain = "the thread had its CPU and nothing interrupted it".to_owned();
-            (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
+            let plain = match counters.is_guest {
+                true => {
+                    "the thread had its CPU and nothing of this kernel interrupted it; a pause by the host that no steal counter shows would look the same"
+                }
+                false => "the thread had its CPU and nothing interrupted it",
+            };
+            (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain.to_owned())))
         };
 
         let faulted = piece.ns().min(by_faults);
