@@ -180,7 +180,8 @@ impl<'w> Judge<'w> {
     }
 
     /// Returns the lowest frequency to which `cpu` went down between two instants, in kHz, and the
-    /// most that work until `to` can have lost by it, in nanoseconds: a governor steps all the time.
+    /// most that work until `to` can have lost by it, in nanoseconds: a governor steps all the
+    /// time.
     pub(super) fn slowed_down(
         &self,
         cpu: Option<u32>,

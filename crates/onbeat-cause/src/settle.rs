@@ -220,7 +220,8 @@ fn name_own_time(
     pieces.into_iter().flat_map(name).collect()
 }
 
-/// Returns what made the loop's own time longer, and the most that it can have cost, in nanoseconds.
+/// Returns what made the loop's own time longer, and the most that it can have cost, in
+/// nanoseconds.
 fn slower(piece: &Piece, part: &SpikePart, judge: &Judge<'_>) -> Option<(CauseKind, String, u64)> {
     if let Some((khz, most_ns)) = judge.slowed_down(piece.cpu, part.from, part.to) {
         return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000), most_ns));
@@ -252,7 +253,8 @@ fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option
 /// would disturb the loop.
 const SMI_WITHIN_NS: u64 = 1_000_000_000;
 
-/// Returns the system management interrupts that were counted, if they may be this spike's, in words.
+/// Returns the system management interrupts that were counted, if they may be this spike's, in
+/// words.
 fn smis_of_spike(counters: &Counters) -> Option<String> {
     let is_of_spike = counters.smi == Some(1) || counters.smi_ns <= SMI_WITHIN_NS;
     smis_counted(counters).filter(|_| is_of_spike)

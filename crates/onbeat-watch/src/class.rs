@@ -195,9 +195,10 @@ fn exact(at: &[u64]) -> Option<Class> {
     Some(Class::Exact { period_ns: fits[place].0, waits: place + 1 })
 }
 
-/// Returns the class of a series whose work took `worked` nanoseconds between waits, sorted. Waits at
-/// 0 and at a quarter of each cycle fit the grid of that quarter as well, with half of its releases
-/// skipped; but a release is skipped by work that reaches it, and not by a sleep across it.
+/// Returns the class of a series whose work took `worked` nanoseconds between waits, sorted. Waits
+/// at 0 and at a quarter of each cycle fit the grid of that quarter as well, with half of its
+/// releases skipped; but a release is skipped by work that reaches it, and not by a sleep across
+/// it.
 pub(crate) fn unless_slept_over(class: Class, releases: &[Instant], worked: &[u64]) -> Class {
     let Class::Exact { period_ns, waits: 1 } = class else { return class };
     let mut at: Vec<u64> = releases.iter().map(|release| release.as_ns()).collect();
@@ -266,8 +267,8 @@ impl<'a> Smooth<'a> {
     }
 
     /// Whether some intervals together are much more even than single ones, whose spread is `one`:
-    /// two timers in one wait, or two waits in a cycle. The errors of a grid spread as much over any
-    /// distance.
+    /// two timers in one wait, or two waits in a cycle. The errors of a grid spread as much over
+    /// any distance.
     fn is_pattern(&self, one: f64) -> bool {
         (2..=MOST_IN_A_PATTERN)
             .filter(|over| self.distances(*over).len() >= INDEPENDENT)

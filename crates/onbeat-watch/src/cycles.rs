@@ -32,8 +32,8 @@ pub struct InnerWait {
 pub struct Cycle {
     /// Release, latency, execution: as of onbeat's own loop.
     pub sample: Sample,
-    /// Waits inside it, at most [`MOST_INNER`]: without the second sleep of a loop that sleeps twice
-    /// in each cycle.
+    /// Waits inside it, at most [`MOST_INNER`]: without the second sleep of a loop that sleeps
+    /// twice in each cycle.
     pub inner: Vec<InnerWait>,
     /// Who ended the wait before it.
     pub waker: Option<Waker>,

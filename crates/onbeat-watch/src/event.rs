@@ -163,8 +163,9 @@ impl ClockOffsets {
         }
     }
 
-    /// Returns these offsets, with those of clocks that have been set by `read`. The kernel slews all
-    /// clocks alike, so that what differs by less is the reading's, and would move every release.
+    /// Returns these offsets, with those of clocks that have been set by `read`. The kernel slews
+    /// all clocks alike, so that what differs by less is the reading's, and would move every
+    /// release.
     pub(crate) fn unless_set(self, read: Self) -> Self {
         let of =
             |known: i64, read: i64| if known.abs_diff(read) < SET_FROM_NS { known } else { read };

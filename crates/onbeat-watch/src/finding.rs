@@ -159,8 +159,8 @@ fn writes(name: &str, result: &Watched) -> Option<Finding> {
     });
     let output = result.standing.output.as_ref();
     let output = output.map(|output| format!("; its standard output is {output}"));
-    // The kernel counts calls and bytes, and not what they are written to: SocketCAN and serial lines
-    // take their frames by write() as well.
+    // The kernel counts calls and bytes, and not what they are written to: SocketCAN and serial
+    // lines take their frames by write() as well.
     let mut buses = result.standing.buses.clone();
     buses.truncate(MOST_BUSES);
     let (may_be, frames) = match buses.is_empty() {

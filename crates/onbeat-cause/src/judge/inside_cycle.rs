@@ -123,7 +123,8 @@ impl Judge<'_> {
         };
         let held =
             format!("{holder} held the lock{of_library}, {lends} priority inheritance ({how})");
-        // Between ordinary threads no priority is lent: the lock's inheritance would change nothing.
+        // Between ordinary threads no priority is lent: the lock's inheritance would change
+        // nothing.
         let could_lend =
             |other: &Thread| !inherits && (self.is_real_time() || other.is_real_time());
         match self.kept_off(&holder, span) {

@@ -114,8 +114,8 @@ impl Judge<'_> {
         ))
     }
 
-    /// Returns the hold of a `SCHED_DEADLINE` loop. The rules are for other threads: it is passed over
-    /// when its own runtime is used up, which no event shows.
+    /// Returns the hold of a `SCHED_DEADLINE` loop. The rules are for other threads: it is passed
+    /// over when its own runtime is used up, which no event shows.
     fn used_up(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         let (from, _) = self.other_chosen(span)?;
         let evidence = "another thread was chosen while the loop wanted to run: its runtime of SCHED_DEADLINE may have been used up";
