@@ -123,10 +123,13 @@ impl Judge<'_> {
         };
         let held =
             format!("{holder} held the lock{of_library}, {lends} priority inheritance ({how})");
-        // Between ordinary threads no priority is lent: the lock's inheritance would change
-        // nothing.
-        let could_lend =
-            |other: &Thread| !inherits && (self.is_real_time() || other.is_real_time());
+        // The loop's priority would not have kept off a thread that is not below it, and between
+        // ordinary threads none is lent.
+        let is_kept_off = |other: &Thread| match self.is_real_time() {
+            true => other.prio > self.facts.prio,
+            false => other.is_real_time(),
+        };
+        let could_lend = |other: &Thread| !inherits && is_kept_off(other);
         match self.kept_off(&holder, span) {
             Some((other, ns)) if could_lend(&other) && ns >= span_ns(span) / KEPT_OFF_FROM => {
                 let us = ns as f64 / 1_000.0;

@@ -118,8 +118,8 @@ impl LockWait {
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
         let kept = shared.clone();
-        let wanted = above_the_loop(plan);
-        let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
+        // Below a real-time loop, whose priority would keep it off if the lock lent it.
+        let wanted = ThreadRequest { fifo: Some(2), ..off_the_loops_cpu(plan) };
         let keeper = InjectorThread::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread().cloned();
         let body = move |over: &AtomicBool| {

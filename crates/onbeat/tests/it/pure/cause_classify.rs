@@ -337,6 +337,10 @@ fn a_mutex_without_inheritance_whose_holder_is_kept_off_is_a_priority_inversion(
     let mut briefly = waits_in_futex(31, 0, 2, 5);
     keeps_off(&mut briefly, 1_100, 1_200, 89);
     assert_eq!(main_of(&briefly.explained()), (Kind::LockWait, "logger".to_owned()));
+    let mut above = waits_in_futex(31, 0, 2, 5);
+    above.facts.prio = 49;
+    keeps_off(&mut above, 900, 1_800, 89);
+    assert_eq!(main_of(&above.explained()), (Kind::LockWait, "logger".to_owned()), "as high");
     let mut inherits = waits_in_futex(31, 6, 0x8000_0005, 0);
     keeps_off(&mut inherits, 900, 1_800, 89);
     let explanation = inherits.explained();
