@@ -152,9 +152,9 @@ struct onbeat_value {
     uint8_t entry;
     uint8_t spare;
     uint16_t bits;
-    uint16_t spare2;
-    uint32_t bit_at; /* from the start of the device's inputs or outputs */
-    uint32_t spare3;
+    uint16_t data_type; /* ETG.1020, such as 4 for 32 bits with a sign; 0 if it is not known */
+    uint32_t bit_at;    /* from the start of the device's inputs or outputs */
+    uint32_t spare2;
     char name[48]; /* in the device's object dictionary, such as "Position actual value" */
 };
 

@@ -29,7 +29,8 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
         let first_value = (values.len() / VALUE_BYTES) as u32;
         for value in device.output_values.iter().chain(&device.input_values) {
             let object = u32::from(value.index) | u32::from(value.entry) << 16;
-            put(&mut values, &[object, value.bits.into(), value.bit_at as u32, 0]);
+            let length = u32::from(value.bits) | u32::from(value.data_type) << 16;
+            put(&mut values, &[object, length, value.bit_at as u32, 0]);
             values.extend_from_slice(&name_bytes::<VALUE_NAME_BYTES>(&value.name));
         }
 
@@ -86,11 +87,12 @@ fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
 }
 
 fn value(record: &[u8]) -> MappedValue {
-    let object = at(record, 0);
+    let [object, length] = [at(record, 0), at(record, 4)];
     MappedValue {
         index: object as u16,
         entry: (object >> 16) as u8,
-        bits: at(record, 4) as u16,
+        bits: length as u16,
+        data_type: (length >> 16) as u16,
         bit_at: at(record, 8) as usize,
         name: padded_text(&record[VALUE_BYTES - VALUE_NAME_BYTES..]),
     }

@@ -56,6 +56,8 @@ pub struct MappedValue {
     pub entry: u8,
     /// Length in bits.
     pub bits: u16,
+    /// Number of its data type (ETG.1020); 0 if it is not known.
+    pub data_type: u16,
     /// First bit, from the start of the device's part.
     pub bit_at: usize,
     /// Name in the device's object dictionary, such as `Position actual value`; the object, such

@@ -84,8 +84,9 @@ fn mapped(objects: &Dictionary, areas: &[AssignedArea]) -> Vec<MappedValue> {
                 let entry = (mapped >> 8) as u8;
                 let bits = (mapped & 0xff) as u16;
                 if index != 0 {
-                    let name = objects.lookup(index, entry).unwrap().name.clone();
-                    values.push(MappedValue { index, entry, bits, bit_at, name });
+                    let object = objects.lookup(index, entry).unwrap();
+                    let (name, data_type) = (object.name.clone(), object.kind.number());
+                    values.push(MappedValue { index, entry, bits, data_type, bit_at, name });
                 }
                 bit_at += usize::from(bits);
             }

@@ -21,8 +21,14 @@ use serde_json::{Value, json};
 
 fn bus(name: &str) -> BusSide {
     let mut layout = Layout { name: "one joint".to_owned(), ..Layout::default() };
-    let value =
-        |index, bits, bit_at| MappedValue { index, entry: 0, bits, bit_at, name: String::new() };
+    let value = |index, data_type, bits, bit_at| MappedValue {
+        index,
+        entry: 0,
+        bits,
+        data_type,
+        bit_at,
+        name: String::new(),
+    };
     layout.add(DeviceLayout {
         name: "left knee".to_owned(),
         kind: DeviceKind::Drive,
@@ -33,8 +39,8 @@ fn bus(name: &str) -> BusSide {
         serial: 0,
         outputs: 0..2,
         inputs: 0..6,
-        output_values: vec![value(0x6040, 16, 0)],
-        input_values: vec![value(0x6041, 16, 0), value(0x6064, 32, 16)],
+        output_values: vec![value(0x6040, 6, 16, 0)],
+        input_values: vec![value(0x6041, 6, 16, 0), value(0x6064, 4, 32, 16)],
         increments: 65_536,
         travel: [0, 0],
         setup: onbeat_ethercat::setup::DeviceSetup::default(),

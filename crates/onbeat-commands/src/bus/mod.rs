@@ -43,7 +43,7 @@ use options::{
 };
 use requests::{cable_text, register, rescan};
 use scan::scan;
-use values::{values, values_line};
+use values::{plain_json, values, values_line};
 use words::{al_words, place_of, places_of};
 
 /// Interval between two looks of `--follow`.
@@ -335,7 +335,7 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
 
 fn values_json(device: &DeviceLayout, seen: &Snapshot) -> (String, Value) {
     let all: Map<String, Value> =
-        values(device, seen).map(|(key, _, bits)| (key, bits.into())).collect();
+        values(device, seen).map(|(key, _, bytes)| (key, plain_json(&bytes))).collect();
     (device.name.clone(), Value::Object(all))
 }
 

@@ -6,49 +6,65 @@ use onbeat_control::Snapshot;
 use onbeat_ethercat::emergency_codes;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, MappedValue};
 use onbeat_robot::motion::JointState;
+use serde_json::Value;
 
-/// Returns all values of a device, inputs first: `index:entry`, what it is, its bits.
+use super::line_words::value_word;
+use crate::byte_words::{hex_of, number};
+
+/// Returns all values of a device, inputs first: `index:entry`, what it is, its bytes.
 pub(crate) fn values<'d>(
     device: &'d DeviceLayout,
     seen: &'d Snapshot,
-) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
+) -> impl Iterator<Item = (String, &'d MappedValue, Vec<u8>)> {
     let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
     let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
     let all = device.input_values.iter().map(move |value| (inputs, value));
     let all = all.chain(device.output_values.iter().map(move |value| (outputs, value)));
     all.filter_map(|(part, value)| {
         let key = format!("{:04x}:{:x}", value.index, value.entry);
-        Some((key, value, bits_of(part, value)?))
+        Some((key, value, bytes_of(part, value)?))
     })
 }
 
-/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits,
-/// or beyond the image.
-fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
-    let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
-    if value.bits > 64 {
-        return None;
+/// Returns the bytes of a value, lowest bit first, as EtherCAT maps them; `None` beyond the image.
+fn bytes_of(part: &[u8], value: &MappedValue) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::from(value.bits).div_ceil(8)];
+    for place in 0..usize::from(value.bits) {
+        let at = value.bit_at + place;
+        bytes[place / 8] |= (part.get(at / 8)? >> (at % 8) & 1) << (place % 8);
     }
-    (0..usize::from(value.bits))
-        .try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
+    Some(bytes)
+}
+
+/// Returns a value as JSON has it: the number of its bits, or its bytes in hexadecimal if there are
+/// more than 64.
+pub(crate) fn plain_json(bytes: &[u8]) -> Value {
+    number(bytes).map_or_else(|| hex_of(bytes).into(), Value::from)
 }
 
 /// Returns a line with the values of a device in one cycle; `is_raw` shows numbers alone.
 pub(crate) fn values_line(device: &DeviceLayout, seen: &Snapshot, is_raw: bool) -> String {
-    let shown = |(key, value, bits): (String, &MappedValue, u64)| {
-        let known = Some(value).filter(|_| !is_raw).and_then(|value| named(device, value, bits));
-        known.unwrap_or_else(|| raw(&key, value, bits))
+    let shown = |(key, value, bytes): (String, &MappedValue, Vec<u8>)| {
+        let bits = number(&bytes).filter(|_| !is_raw);
+        let known = bits.and_then(|bits| named(device, value, bits));
+        known.unwrap_or_else(|| raw(&key, value, &bytes))
     };
 
     let all: Vec<String> = values(device, seen).map(shown).collect();
     format!("{:>10} {:16} {}", seen.cycle.cycle, device.name, all.join("  "))
 }
 
-/// Positions and the like are numbers with a sign; words of states and single bits are shown as
-/// they are.
-fn raw(key: &str, value: &MappedValue, bits: u64) -> String {
-    let is_word = value.bits <= 8 || [0x6040, 0x6041].contains(&value.index);
-    if is_word { format!("{key} 0x{bits:x}") } else { format!("{key} {}", signed(value, bits)) }
+/// Words of states and single bits are shown as they are, others as their data type says; numbers of
+/// an unknown type have a sign, as positions.
+fn raw(key: &str, value: &MappedValue, bytes: &[u8]) -> String {
+    const SINT: u16 = 2;
+    let is_word =
+        (value.bits <= 8 && value.data_type != SINT) || [0x6040, 0x6041].contains(&value.index);
+    match number(bytes) {
+        Some(bits) if is_word => format!("{key} 0x{bits:x}"),
+        Some(bits) if value.data_type == 0 => format!("{key} {}", signed(value, bits)),
+        _ => format!("{key} {}", value_word(value.data_type, bytes)),
+    }
 }
 
 fn signed(value: &MappedValue, bits: u64) -> i64 {
@@ -156,11 +172,9 @@ mod tests {
     }
 
     fn shown(device: &DeviceLayout, index: u16, bits: u16, number: u64) -> Option<String> {
-        named(
-            device,
-            &MappedValue { index, entry: 0, bits, bit_at: 0, name: String::new() },
-            number,
-        )
+        let name = String::new();
+        let value = MappedValue { index, entry: 0, bits, data_type: 0, bit_at: 0, name };
+        named(device, &value, number)
     }
 
     #[test]
@@ -190,11 +204,42 @@ mod tests {
     }
 
     #[test]
+    fn values_of_other_devices_are_shown_as_their_types_say() {
+        // The bytes of the image begin with one bit of another value.
+        let is = |data_type, bytes: &[u8]| {
+            let bits = 8 * bytes.len() as u16;
+            let shifted: Vec<u8> = (0..=bytes.len())
+                .map(|at| {
+                    let low = bytes.get(at).map_or(0, |byte| byte << 1);
+                    low | at.checked_sub(1).map_or(0, |at| bytes[at] >> 7)
+                })
+                .collect();
+            let name = String::new();
+            let value = MappedValue { index: 0x6000, entry: 1, bits, data_type, bit_at: 1, name };
+            let there = bytes_of(&shifted, &value).unwrap();
+            assert_eq!(there, bytes);
+            assert_eq!(bytes_of(bytes, &value), None, "beyond the image");
+            raw("6000:1", &value, &there)
+        };
+        let max = u16::MAX.to_le_bytes();
+        assert_eq!(is(6, &max), "6000:1 65535 (0xffff)", "UINT");
+        assert_eq!(is(3, &max), "6000:1 -1", "INT");
+        assert_eq!(is(0, &max), "6000:1 -1", "unknown");
+        assert_eq!(is(2, &[0xfb]), "6000:1 -5", "SINT");
+        assert_eq!(is(5, &[0xfb]), "6000:1 0xfb", "USINT");
+        assert_eq!(is(8, &21.5f32.to_le_bytes()), "6000:1 21.5", "REAL");
+        assert_eq!(is(0x11, &(-0.25f64).to_le_bytes()), "6000:1 -0.25", "LREAL");
+        assert_eq!(is(9, b"SV-2\0\0\0\0\0\0"), "6000:1 \"SV-2\"", "STRING");
+        assert_eq!(is(0x0a, &[1; 9]), "6000:1 010101010101010101", "more than 64 bits");
+        assert_eq!(plain_json(&[1; 9]), "010101010101010101");
+        assert_eq!(plain_json(&max), 65_535);
+    }
+
+    #[test]
     fn channels_have_numbers_and_unknown_scales_stay_increments() {
         let fork = Layout::from_toml(Segment::HUMANOID).unwrap().devices;
         let fork = fork.into_iter().find(|device| device.kind == DeviceKind::Digital).unwrap();
-        let input =
-            MappedValue { index: 0x6000, entry: 3, bits: 1, bit_at: 0, name: "Input 3".to_owned() };
+        let input = fork.input_values.iter().find(|value| value.entry == 3).unwrap().clone();
         assert_eq!(named(&fork, &input, 1).as_deref(), Some("input 3 1"));
         let knee = DeviceLayout { increments: 0, ..device("left knee") };
         assert_eq!(shown(&knee, 0x6064, 32, 17).as_deref(), Some("position 17 increments"));

@@ -353,14 +353,12 @@ fn remap(
                 "start-up values map {count} entries in {index:#06x}, and entry {number} is not written"
             ));
         }
-        mapped.push(PdoEntry {
-            line: 0,
-            index: object,
-            subindex,
-            bits,
-            name: object_name(esi, object, subindex),
-            kind: DataType::Other { number: 0, bits: bits.into() },
-        });
+        let (name, kind) = known_object(esi, object, subindex).unzip();
+        let kind = kind
+            .filter(|kind| kind.bits() == u16::from(bits))
+            .unwrap_or(DataType::Other { number: 0, bits: bits.into() });
+        let name = name.unwrap_or_default();
+        mapped.push(PdoEntry { line: 0, index: object, subindex, bits, name, kind });
     }
 
     let Some((direction, known)) = find(esi, &[], index) else { return Ok(None) };
@@ -377,10 +375,12 @@ fn remap(
     Ok(Some((direction, Pdo { entries: mapped, ..known })))
 }
 
-fn object_name(esi: &EsiDevice, index: u16, subindex: u8) -> String {
-    let all = esi.pdos.iter().flatten().flat_map(|pdo| &pdo.entries);
-    let of_entry = || all.clone().find(|entry| (entry.index, entry.subindex) == (index, subindex));
-    let of_object = || esi.objects.get(&index).and_then(|object| object.values.get(&subindex));
-    let name = of_entry().map(|entry| entry.name.clone());
-    name.or_else(|| of_object().map(|value| value.name.clone())).unwrap_or_default()
+/// Returns name and data type of an object as far as the file has them.
+fn known_object(esi: &EsiDevice, index: u16, subindex: u8) -> Option<(String, DataType)> {
+    let mut all = esi.pdos.iter().flatten().flat_map(|pdo| &pdo.entries);
+    let of_entry = all.find(|entry| (entry.index, entry.subindex) == (index, subindex));
+    let of_object = || esi.objects.get(&index)?.values.get(&subindex);
+    of_entry
+        .map(|entry| (entry.name.clone(), entry.kind))
+        .or_else(|| of_object().map(|value| (value.name.clone(), value.kind)))
 }

@@ -66,7 +66,7 @@ impl ProcessData {
                 || DescriptionError::Object { kind: name.to_owned(), object: object.clone() };
             let (index, entry) = setup::object(&object).ok_or_else(refused)?;
             let value = mappable(word, channels, direction, index, entry).ok_or_else(refused)?;
-            data.add(index, entry, value.bits(), value_names::of_type(word, index, entry));
+            data.add(index, entry, value, value_names::of_type(word, index, entry));
 
             if data.values.len() > MOST_VALUES || data.bits > 8 * MOST_BYTES {
                 return Err(refused());
@@ -87,7 +87,7 @@ impl ProcessData {
                     data.bits += usize::from(entry.bits);
                 } else {
                     let name = value_names::of_esi(&entry.name, entry.index, entry.subindex);
-                    data.add(entry.index, entry.subindex, entry.bits.into(), name);
+                    data.add(entry.index, entry.subindex, entry.kind, name);
                 }
             }
         }
@@ -104,8 +104,9 @@ impl ProcessData {
         channels.iter().map(|(number, pdos)| (*number, bits(pdos).div_ceil(8))).collect()
     }
 
-    fn add(&mut self, index: u16, entry: u8, bits: u16, name: String) {
-        self.values.push(MappedValue { index, entry, bits, bit_at: self.bits, name });
+    fn add(&mut self, index: u16, entry: u8, kind: DataType, name: String) {
+        let (data_type, bits) = (kind.number(), kind.bits());
+        self.values.push(MappedValue { index, entry, bits, data_type, bit_at: self.bits, name });
         self.bits += usize::from(bits);
     }
 }

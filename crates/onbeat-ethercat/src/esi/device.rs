@@ -188,6 +188,7 @@ impl EsiDevice {
         }
 
         info.leave_out_virtual(device);
+        info.name_types();
         info.assign(device)?;
         info.check_mailboxes(device)?;
         info.fmmus = info.fmmus(device);
@@ -234,6 +235,20 @@ impl EsiDevice {
         for pdo in self.pdos.iter_mut().flatten().filter(|pdo| is_left_out(pdo)) {
             pdo.sync_manager = None;
             self.notes.push(virtual_note(pdo.line, pdo.index));
+        }
+    }
+
+    /// Gives entries whose data type is one of the dictionary, such as an enumeration, the basic type of
+    /// their object.
+    fn name_types(&mut self) {
+        let unnamed = |entry: &&mut PdoEntry| entry.kind.number() == 0;
+        let entries = self.pdos.iter_mut().flatten().flat_map(|pdo| &mut pdo.entries);
+        for entry in entries.filter(unnamed) {
+            let object = self.objects.get(&entry.index);
+            let value = object.and_then(|object| object.values.get(&entry.subindex));
+            let kind = value.map(|value| value.kind);
+            entry.kind =
+                kind.filter(|kind| kind.bits() == u16::from(entry.bits)).unwrap_or(entry.kind);
         }
     }
 

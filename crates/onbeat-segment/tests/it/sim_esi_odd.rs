@@ -545,6 +545,24 @@ fn entries_that_name_their_own_pdo_an_unknown_subindex_or_have_two_prefixes_are_
     assert_eq!(lengths("", &file(&with_mailboxes("DRIVE", &drive), "")), (6, 2));
 }
 
+#[test]
+fn a_value_has_the_data_type_of_its_entry_or_of_its_object() {
+    let typed = |index: &str, kind: &str| {
+        let kind = format!("<DataType>{kind}</DataType></Entry>");
+        entry(index, 0, 16).replace("</Entry>", &kind)
+    };
+    let dictionary = "<Profile><Dictionary><DataTypes><DataType><Name>DT2000EN16</Name><BaseType>INT</BaseType>\
+        <BitSize>16</BitSize></DataType></DataTypes><Objects><Object><Index>#x2000</Index><Name>o</Name>\
+        <Type>DT2000EN16</Type><BitSize>16</BitSize></Object></Objects></Dictionary></Profile>";
+    let entries = [("#x6000", "INT"), ("#x6001", "UINT"), ("#x2000", "DT2000EN16")];
+    let entries = entries.map(|(index, kind)| typed(index, kind)).concat();
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{entries}</TxPdo>");
+    let esi = file(&with_mailboxes("TYPES", &format!("{dictionary}{pdo}")), "");
+    let layout = Layout::from_description(&described("", esi.as_bytes()).unwrap()).unwrap();
+    let types = layout.devices[0].input_values.iter().map(|value| value.data_type);
+    assert_eq!(types.collect::<Vec<_>>(), [3, 6, 3]);
+}
+
 /// A servo with a fixed and a free PDO of outputs.
 fn servo() -> String {
     let pdos = format!(

@@ -46,6 +46,7 @@ pub fn layout() -> Layout {
             index,
             entry: 0,
             bits,
+            data_type: 0,
             bit_at,
             name: name.to_owned(),
         };
