@@ -26,7 +26,7 @@ use super::options::{
 use super::say_object;
 use crate::byte_words::number;
 use crate::failure::bus::BusFailure;
-use crate::term::{Tone, letters, print_json, say};
+use crate::term::{Tone, advise, letters, print_json, say};
 use crate::{ExitVerdict, Failure};
 
 /// Largest EEPROM, in bytes.
@@ -486,7 +486,14 @@ pub(crate) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
     on_line(&options.of.interface, |line| {
         let place = place_on(line, options.of.device)?;
         for index in line.object_indices(place)? {
-            let object = line.object(place, index)?;
+            let object = match line.object(place, index) {
+                // Devices list objects that they do not describe.
+                Err(CommissionError::Object { why, .. }) => {
+                    advise(Tone::Careful, &format!("0x{index:04x}  not described: {why}"));
+                    continue;
+                }
+                object => object?,
+            };
             if !options.json {
                 say(Tone::Plain, &format!("0x{index:04x}  \"{}\"", object.name));
             }
