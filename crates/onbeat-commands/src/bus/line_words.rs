@@ -131,20 +131,19 @@ pub(crate) fn type_word(number: u16, bits: u16) -> String {
         0x0009 => "STRING",
         0x000a => "OCTETS",
         0x000b => "UNICODE",
-        0x0010 => "INT24",
         0x0011 => "DOUBLE",
-        0x0015 => "INT64",
-        0x0016 => "UINT24",
-        0x001b => "UINT64",
+        0x0010 | 0x0012..=0x0015 => "INT",
+        0x0016 | 0x0018..=0x001b => "UINT",
         0x001e => "BYTE",
         0x001f => "WORD",
         0x0020 => "DWORD",
-        0x0030..=0x0037 => "BITS",
+        0x002d..=0x003f => "BITS",
         _ => return format!("{number:#06x}:{bits}"),
     };
     match number {
         0x0009..=0x000b => format!("{name}({})", bits / 8),
-        0x0030..=0x0037 => format!("{name}({bits})"),
+        0x0010 | 0x0012..=0x001b => format!("{name}{bits}"),
+        0x002d..=0x003f => format!("{name}({bits})"),
         _ => name.to_owned(),
     }
 }
@@ -163,8 +162,8 @@ pub(crate) fn value_word(number: u16, bytes: &[u8]) -> String {
         }
         (0x0008, 4, Some(bits), _) => f32::from_bits(bits as u32).to_string(),
         (0x0011, 8, Some(bits), _) => f64::from_bits(bits).to_string(),
-        (0x0002..=0x0004 | 0x0010 | 0x0015, 1.., _, Some(signed)) => signed.to_string(),
-        (0x0001 | 0x0005..=0x0007 | 0x0016 | 0x001b..=0x0020, 1.., Some(unsigned), _) => {
+        (0x0002..=0x0004 | 0x0010 | 0x0012..=0x0015, 1.., _, Some(signed)) => signed.to_string(),
+        (0x0001 | 0x0005..=0x0007 | 0x0016..=0x0020 | 0x002d..=0x003f, 1.., Some(unsigned), _) => {
             format!("{unsigned} (0x{unsigned:x})")
         }
         _ => crate::byte_words::hex_and_text(bytes, &crate::byte_words::hex_of(bytes)),
@@ -189,7 +188,12 @@ mod tests {
         assert_eq!(value_word(0x0006, &[0x40, 0x06]), "1600 (0x640)");
         assert_eq!(value_word(0x0008, &1.5f32.to_le_bytes()), "1.5");
         assert_eq!(value_word(0x0009, b"SV-2\0\0"), "\"SV-2\"");
+        assert_eq!(value_word(0x0013, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff]), "-2", "INT48");
+        assert_eq!(value_word(0x0018, b"hello"), "478560413032 (0x6f6c6c6568)", "UINT40, no text");
         assert_eq!(type_word(0x0009, 64), "STRING(8)");
+        let words = [(0x0010, 24), (0x0014, 56), (0x001b, 64), (0x002e, 16)];
+        let words = words.map(|(number, bits)| type_word(number, bits));
+        assert_eq!(words, ["INT24", "INT56", "UINT64", "BITS(16)"]);
         assert_eq!(type_word(0x4711, 24), "0x4711:24");
     }
 }

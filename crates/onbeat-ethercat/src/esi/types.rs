@@ -4,8 +4,8 @@ use crate::coe::DataType;
 
 /// Longest value in bytes.
 pub(super) const LONGEST_VALUE: u32 = 4096;
-/// Type numbers of BIT1 to BIT8.
-const BIT_ARRAYS: [u16; 8] = [0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37];
+/// Type number before that of BIT1; those of BIT2 to BIT16 follow.
+const BEFORE_BIT1: u16 = 0x2f;
 
 /// Returns the type with this name; `bits` is the length where the name does not define it.
 pub(super) fn kind(name: &str, bits: u32) -> Option<DataType> {
@@ -56,8 +56,8 @@ fn by_pattern(name: &str, bits: u16) -> Option<DataType> {
     }
 
     if let Some(length) = name.strip_prefix("BIT").and_then(|digits| digits.parse::<u16>().ok()) {
-        let number = BIT_ARRAYS.get(usize::from(length).wrapping_sub(1)).copied().unwrap_or(0);
-        return (1..=16).contains(&length).then_some(DataType::Other { number, bits: length });
+        let bits = |length| DataType::Other { number: BEFORE_BIT1 + length, bits: length };
+        return Some(length).filter(|length| (1..=16).contains(length)).map(bits);
     }
 
     let number = if name.starts_with("ARRAY") || name.starts_with("OCTET") { 0x0a } else { 0 };
