@@ -334,7 +334,7 @@ fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> DcMode {
         sync1: Sync1 { period_ns: 0, factor: factor(12), shift_ns: shift(8) },
     };
     let name = string(strings, bytes[18]);
-    DcMode { name, description: String::new(), pulses, pdo_line: None }
+    DcMode { name, description: String::new(), pulses, pdo_line: None, shift_line: None }
 }
 
 fn long(bytes: &[u8], at: usize) -> u32 {
@@ -404,7 +404,7 @@ mod tests {
             sync1: Sync1 { period_ns: 0, factor: -1, shift_ns: 1 },
         };
         let [name, description] = [String::new(), String::new()];
-        let mode = DcMode { name, description, pulses, pdo_line: None };
+        let mode = DcMode { name, description, pulses, pdo_line: None, shift_line: None };
         assert_eq!(Sii::decode(&bytes).unwrap().clock, [mode]);
     }
 

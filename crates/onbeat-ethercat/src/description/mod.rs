@@ -370,7 +370,7 @@ impl Description {
             ))
         };
         warnings.extend(self.types.iter().filter_map(unused));
-        warnings.extend(self.modes_with_pdos());
+        warnings.extend(self.partial_modes());
         warnings.extend(self.shared_memory());
         warnings.extend(self.same_numbers("alias", |table| table.alias));
         warnings.extend(self.same_numbers("device ID", |table| table.device_id));
@@ -406,21 +406,32 @@ impl Description {
         self.devices.iter().filter_map(warning).collect()
     }
 
-    /// Returns a warning for each clock mode that assigns PDOs.
-    fn modes_with_pdos(&self) -> BTreeSet<String> {
-        let warning = |table: &DeviceTable| {
+    /// Returns warnings for each clock mode that assigns PDOs, or whose shift is not a time alone.
+    fn partial_modes(&self) -> BTreeSet<String> {
+        let warnings = |table: &DeviceTable| {
             let kind = self.types.get(&table.kind)?;
             let dc = table.dc.as_ref().or(kind.dc.as_ref())?;
             let modes = &self.esi_devices.get(&table.kind)?.clock;
             let mode = modes.iter().find(|mode| mode.name.eq_ignore_ascii_case(dc.trim()))?;
-            Some(format!(
-                "{}, clock mode \"{}\": its PDOs (line {}) are not assigned, oversampling is not supported; choose PDOs by `pdos`",
+            let at = format!(
+                "{}, clock mode \"{}\"",
                 kind.esi.as_deref().unwrap_or_default(),
-                mode.name,
-                mode.pdo_line?
-            ))
+                mode.name
+            );
+            let pdos = mode.pdo_line.map(|line| {
+                format!(
+                    "{at}: its PDOs (line {line}) are not assigned, oversampling is not supported; choose PDOs by `pdos`"
+                )
+            });
+            let is_chosen = table.sync0.or(kind.sync0).is_some_and(|own| own.shift_us.is_some());
+            let shift = mode.shift_line.filter(|_| !is_chosen).map(|line| {
+                format!(
+                    "{at}: of its shift (line {line}) only the time is used, not that it is relative to the inputs (Input) or to the cycle (Factor); set `shift_us` of `sync0`"
+                )
+            });
+            Some(pdos.into_iter().chain(shift))
         };
-        self.devices.iter().filter_map(warning).collect()
+        self.devices.iter().filter_map(warnings).flatten().collect()
     }
 
     /// Returns a warning for each device that has the number of an earlier one.

@@ -34,7 +34,7 @@ pub struct StartupTable {
 #[serde(deny_unknown_fields)]
 pub struct Sync0Table {
     period_us: Option<f64>,
-    shift_us: Option<f64>,
+    pub(super) shift_us: Option<f64>,
     /// Value of registers 0x0980 and 0x0981.
     activate: Option<u16>,
     /// Time from SYNC0 to SYNC1, register 0x09A4.

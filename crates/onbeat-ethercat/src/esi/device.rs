@@ -638,6 +638,9 @@ fn clock(
         let is_once = pdo.attribute("OSFac").is_none_or(|factor| value(factor) == Some(1));
         is_once && channel.is_some() && pdos.iter().flatten().any(is_it)
     };
+    let is_relative = |shift: &Element<'_>| {
+        shift.flag("Input") || !matches!(shift.attribute("Factor"), None | Some("" | "0"))
+    };
     let listed = device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode"));
     for mode in listed.take(MOST_CLOCK_MODES) {
         let number = |name| mode.number_at(name, u32::MAX);
@@ -663,6 +666,7 @@ fn clock(
                 .all("Sm")
                 .find_map(|channel| channel.all("Pdo").find(|pdo| !is_default(channel, pdo)))
                 .map(Element::line),
+            shift_line: mode.first("ShiftTimeSync0").filter(is_relative).map(Element::line),
         });
     }
 

@@ -22,6 +22,7 @@ const ESI: &str = r##"<EtherCATInfo><Vendor><Id>#xf1c71005</Id></Vendor><Descrip
 <OpMode><Name>DC oversampling</Name><AssignActivate>#x730</AssignActivate><CycleTimeSync0 Factor="-4"/><ShiftTimeSync0>0</ShiftTimeSync0>
 <CycleTimeSync1 Factor="-1">0</CycleTimeSync1><Sm No="1"><Pdo OSFac="4">#x1a00</Pdo></Sm></OpMode>
 <OpMode><Name>DC fixed</Name><AssignActivate>#x330</AssignActivate><CycleTimeSync0>500000</CycleTimeSync0></OpMode>
+<OpMode><Name>DCIN</Name><AssignActivate>#x300</AssignActivate><CycleTimeSync0 Factor="1">0</CycleTimeSync0><ShiftTimeSync0 Input="1">0</ShiftTimeSync0></OpMode>
 </Dc></Device></Devices></Descriptions></EtherCATInfo>"##;
 
 fn parsed(of_type: &str, of_device: &str) -> Result<Description, DescriptionError> {
@@ -83,8 +84,11 @@ fn a_mode_is_chosen_by_its_name_for_a_type_or_a_device() {
 }
 
 #[test]
-fn a_mode_that_assigns_pdos_is_a_warning() {
+fn a_mode_that_assigns_pdos_or_has_a_relative_shift_is_a_warning() {
     let warnings = |of_type: &str| parsed(of_type, "").unwrap().warnings();
+    let said = warnings("dc = \"DCIN\"");
+    assert!(said[0].contains("clock mode \"DCIN\": of its shift (line 14) only"), "{said:?}");
+    assert_eq!(warnings("dc = \"DCIN\"\nsync0 = { shift_us = -50.0 }"), Vec::<String>::new());
     assert_eq!(warnings("dc = \"DC fast\""), Vec::<String>::new());
     let said = warnings("dc = \"DC oversampling\"");
     assert!(said[0].contains("clock mode \"DC oversampling\": its PDOs (line 12)"), "{said:?}");
