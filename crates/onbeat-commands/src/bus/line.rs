@@ -308,13 +308,17 @@ fn type_table(sii: &Sii) -> String {
     let name = Some(word.trim_matches('-')).filter(|name| !name.is_empty()).unwrap_or("device");
     let [outputs, inputs] = [&sii.outputs, &sii.inputs].map(|pdos| mapped(pdos));
     let is_drive = outputs.iter().any(|entry| entry.index == 0x6040);
-    let kind = match () {
-        () if is_drive => "drive",
-        () if outputs.is_empty() && inputs.is_empty() => "coupler",
-        () => "digital",
+    let kind = match channels_of(sii) {
+        _ if is_drive => "kind = \"drive\"".to_owned(),
+        Some(channels) => channels,
+        None if outputs.is_empty() && inputs.is_empty() => "kind = \"coupler\"".to_owned(),
+        None => {
+            "kind = \"digital\" # with other process data than this device, which needs its ESI file"
+                .to_owned()
+        }
     };
     let mut text = format!(
-        "# {} {}\n[types.{name}]\nkind = \"{kind}\"\nvendor = {:#x}\nproduct = {:#x}\nrevision = {:#x}\n",
+        "# {} {}\n[types.{name}]\n{kind}\nvendor = {:#x}\nproduct = {:#x}\nrevision = {:#x}\n",
         sii.order, sii.name, sii.vendor, sii.product, sii.revision
     );
     if sii.protocols != 0 {
@@ -340,6 +344,32 @@ fn type_table(sii: &Sii) -> String {
         }
     }
     text + &format!("\n[[devices]]\ntype = \"{name}\"\nname = \"{name}\"\n")
+}
+
+/// Returns kind and channels of a device whose values all have one bit, or all 16 bits, without gaps
+/// and on one SyncManager per direction; `None` for others.
+fn channels_of(sii: &Sii) -> Option<String> {
+    const MOST_CHANNELS: usize = 64;
+    let bits_of = |pdos: &[SiiPdo]| {
+        let assigned = || pdos.iter().filter(|pdo| pdo.sync_manager.is_some());
+        let first = assigned().next().and_then(|pdo| pdo.sync_manager);
+        let entries = assigned().flat_map(|pdo| &pdo.entries);
+        let bits: Vec<u8> = entries.map(|one| if one.index == 0 { 0 } else { one.bits }).collect();
+        let is_one = assigned().all(|pdo| pdo.sync_manager == first);
+        (is_one && bits.len() <= MOST_CHANNELS).then_some(bits)
+    };
+    let (inputs, outputs) = (bits_of(&sii.inputs)?, bits_of(&sii.outputs)?);
+    let mut all = inputs.iter().chain(&outputs);
+    let first = *all.next()?;
+    let kind = match first {
+        1 => "digital",
+        16 => "analogue",
+        _ => return None,
+    };
+    let (inputs, outputs) = (inputs.len(), outputs.len());
+    all.all(|bits| *bits == first).then(|| {
+        format!("kind = \"{kind}\"\nchannels = {{ inputs = {inputs}, outputs = {outputs} }}")
+    })
 }
 
 /// Returns the entries of assigned PDOs, without gaps.
@@ -618,5 +648,32 @@ mod tests {
         let text = type_table(&sii);
         assert!(text.contains("# not simulated: \"60b8\""), "{text}");
         assert_eq!(Layout::from_toml(&text).unwrap().output_bytes, 6);
+    }
+
+    #[test]
+    fn the_type_of_a_terminal_has_its_channels() {
+        let entry =
+            |&(index, bits)| SiiEntry { index, entry: 1, data_type: 0, bits, name: String::new() };
+        let pdo = |number, entries: &[(u16, u8)]| SiiPdo {
+            index: 0x1a00,
+            sync_manager: Some(number),
+            flags: 0,
+            name: String::new(),
+            entries: entries.iter().map(entry).collect(),
+        };
+        let lengths = |inputs: Vec<SiiPdo>, outputs: Vec<SiiPdo>| {
+            let text = type_table(&Sii { inputs, outputs, ..Sii::default() });
+            let layout = Layout::from_toml(&text).unwrap();
+            (layout.input_bytes, layout.output_bytes, text.contains("ESI file"))
+        };
+        let bit = |number| pdo(number, &[(0x7000, 1)]);
+        let word = |number| pdo(number, &[(0x6000, 16)]);
+        assert_eq!(lengths(vec![], [0; 4].map(bit).into()), (0, 1, false));
+        assert_eq!(lengths([0; 9].map(bit).into(), vec![bit(1)]), (2, 1, false));
+        assert_eq!(lengths(vec![word(3), word(3)], vec![]), (4, 0, false));
+        let other = [vec![word(3), bit(3)], vec![bit(0), bit(1)], vec![pdo(0, &[(0, 1)])]];
+        for inputs in other {
+            assert!(lengths(inputs, vec![word(2)]).2);
+        }
     }
 }
