@@ -245,11 +245,10 @@ impl Description {
                     file: file.clone(),
                     why: error.to_string(),
                 })?;
-                let beside = |name: &String| {
+                let others = esi::referenced(&bytes, |name| {
                     let path = Path::new(file).with_file_name(name);
                     esi(&path.to_string_lossy()).ok()
-                };
-                let others = esi::references(&bytes).iter().filter_map(beside).collect();
+                });
                 files.insert(file, (bytes, others));
             }
 

@@ -148,10 +148,12 @@ pub enum EsiError {
 }
 
 fn hint(root: &str) -> &'static str {
-    if root == "EtherCATConfig" {
-        "this is an ENI file, of a network: onbeat bus import"
-    } else {
-        "use the vendor's ESI file of the device"
+    match root {
+        "EtherCATConfig" => "this is an ENI file, of a network: onbeat bus import",
+        "EtherCATModule" | "EtherCATDict" | "EtherCATDiag" => {
+            "it has parts of devices: use the ESI file that refers to it"
+        }
+        _ => "use the vendor's ESI file of the device",
     }
 }
 
@@ -315,20 +317,25 @@ pub struct ListedDevice {
     pub device: Result<EsiDevice, EsiError>,
 }
 
-/// Returns the names of the files that an ESI file refers to (InfoReference), without folders. They
-/// may have the modules of its devices.
-#[must_use]
-pub fn references(bytes: &[u8]) -> Vec<String> {
+/// Reads the files that an ESI file refers to (InfoReference), as far as they are there; they may
+/// have the modules of its devices. `read` takes a name relative to the folder of the file: with the
+/// folders of the reference, then without, as where all files were saved in one.
+pub fn referenced(bytes: &[u8], mut read: impl FnMut(&str) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
     let Some(text) = decoded(bytes).ok().filter(|text| text.contains("InfoReference")) else {
         return Vec::new();
     };
-    let read = with_root(&text, |root| {
+    let names = with_root(&text, |root| {
         let listed = root.all("InfoReference").take(MOST_REFERENCES);
-        let names = listed.filter_map(|one| one.text().rsplit(['/', '\\']).next());
-        let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
-        Ok::<Vec<String>, EsiError>(names.collect())
+        let names = listed.map(|one| one.text().replace('\\', "/"));
+        Ok::<Vec<String>, EsiError>(names.filter(|name| !name.ends_with('/')).collect())
     });
-    read.unwrap_or_default()
+    let mut found = |name: String| {
+        // Nothing above the folder.
+        let is_below = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        let whole = if is_below { read(&name) } else { None };
+        whole.or_else(|| read(name.rsplit('/').next().unwrap_or_default()))
+    };
+    names.unwrap_or_default().into_iter().filter_map(&mut found).collect()
 }
 
 /// Reads all devices of an ESI file in all revisions, for a list. `others` are the files that it
@@ -369,7 +376,7 @@ pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevi
 }
 
 /// Reads devices as [`devices`] does, with the modules of the files that theirs refers to
-/// ([`references`]), as far as they are there.
+/// ([`referenced`]), as far as they are there.
 ///
 /// # Errors
 /// As [`devices`].
@@ -405,8 +412,10 @@ fn with_file<T>(
     with_root(&decoded(bytes)?, |root| then(&EsiFile::read(root, &modules)?))
 }
 
+/// Returns the modules of a file: below its descriptions, or below the root of one that has only
+/// modules (`EtherCATModule`).
 fn modules_in(root: Element<'_>) -> Option<Element<'_>> {
-    root.at(&["Descriptions", "Modules"])
+    root.at(&["Descriptions", "Modules"]).or_else(|| root.first("Modules"))
 }
 
 /// Parses XML and passes its root element on.

@@ -184,6 +184,7 @@ impl EsiDevice {
         let modules: Vec<Module<'_>> = listing.flat_map(Module::all).collect();
         let slots = slots(listed)?;
         self.loads_modules = listed.flag("DownloadModuleIdentList")
+            || device.first("Type").is_some_and(|kind| kind.flag("DownloadModuleList"))
             || device
                 .at(&["Mailbox", "CoE"])
                 .is_some_and(|coe| coe.flag("DownloadModuleIdentList"));

@@ -718,6 +718,19 @@ fn empty_slots_are_a_warning_and_filled_ones_shift_their_pdos_and_objects() {
         _ => Err(std::io::ErrorKind::NotFound.into()),
     });
     assert_eq!(lengths_in_op(&beside.unwrap()), (8, 0));
+    // As Beckhoff ships them: modules alone, in a folder beside the file.
+    let modules = modular();
+    let (_, modules) = modules.split_once("</Devices>").unwrap();
+    let (modules, _) = modules.split_once("</Descriptions>").unwrap();
+    let modules = format!("<EtherCATModule><Vendor><Id>2</Id></Vendor>{modules}</EtherCATModule>");
+    let below = Description::from_toml_with(text, |name| match name {
+        "vendor/a.xml" => Ok(elsewhere.clone().into_bytes()),
+        "vendor/Modules/axes.xml" => Ok(modules.clone().into_bytes()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    });
+    assert_eq!(lengths_in_op(&below.unwrap()), (8, 0));
+    let said = onbeat_ethercat::esi::devices(modules.as_bytes(), &[]).unwrap_err().to_string();
+    assert!(said.contains("use the ESI file that refers to it"), "{said}");
     let many = described("slots = [\"csp\", \"csp\", \"csp\"]", modular().as_bytes())
         .unwrap_err()
         .to_string();

@@ -60,8 +60,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
 fn listed_in(file: &Path) -> Result<Vec<ListedDevice>, String> {
     let read = |path: &Path| foreign::read(path, foreign::MOST_BYTES_BY_HAND);
     let bytes = read(file).map_err(|why| why.to_string())?;
-    let beside = |name: &String| read(&file.with_file_name(name)).ok();
-    let others: Vec<Vec<u8>> = esi::references(&bytes).iter().filter_map(beside).collect();
+    let others = esi::referenced(&bytes, |name| read(&file.with_file_name(name)).ok());
     esi::list(&bytes, &others).map_err(|why| why.to_string())
 }
 
