@@ -30,6 +30,8 @@ pub struct Sync0 {
     /// Shift of the pulses from the multiples of the period in reference time, in ns, less than a
     /// period in either direction. `None`: half a period, as far from the frames as possible.
     pub shift_ns: Option<i64>,
+    /// Multiple of the bus's period that is added to `shift_ns`: negative for a part of it.
+    pub shift_factor: i32,
 }
 
 /// SYNC1 pulses of a device, in relation to SYNC0.
@@ -37,11 +39,13 @@ pub struct Sync0 {
 pub struct Sync1 {
     /// Cycle time, in ns; 0: by `factor`.
     pub period_ns: u32,
-    /// Cycle as a multiple of that of SYNC0; negative for a part of the bus's period; 0: the cycle of
-    /// SYNC0.
+    /// Cycle as a multiple of that of SYNC0; negative for a multiple of the bus's period; 0: the cycle
+    /// of SYNC0.
     pub factor: i32,
     /// Shift after SYNC0, in ns.
     pub shift_ns: i64,
+    /// Multiple of the bus's period that is added to `shift_ns`: negative for a part of it.
+    pub shift_factor: i32,
 }
 
 impl Default for Sync0 {
@@ -52,6 +56,7 @@ impl Default for Sync0 {
             activation: Self::ONLY_SYNC0,
             sync1: Sync1::default(),
             shift_ns: None,
+            shift_factor: 0,
         }
     }
 }
@@ -65,12 +70,14 @@ impl Sync0 {
     /// Returns the cycle time of SYNC0 on a bus with this period, in ns.
     #[must_use]
     pub fn period_on_bus_ns(&self, bus_ns: u64) -> u32 {
-        let of_bus = match self.factor {
-            0 | 1 => bus_ns,
-            times @ 2.. => bus_ns.saturating_mul(u64::from(times.unsigned_abs())),
-            part => bus_ns / u64::from(part.unsigned_abs()),
-        };
+        let of_bus = if self.factor == 0 { bus_ns } else { of_bus(bus_ns, self.factor) };
         self.period_ns.unwrap_or(u32::try_from(of_bus).unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// Returns the shift of the pulses on a bus with this period, in ns; `None`: half a period.
+    #[must_use]
+    pub fn shift_on_bus_ns(&self, bus_ns: u64) -> Option<i64> {
+        self.shift_ns.map(|ns| ns.saturating_add_unsigned(of_bus(bus_ns, self.shift_factor)))
     }
 
     /// Returns the value of register 0x09A4 on a bus with this period: the time from a SYNC0 pulse
@@ -93,11 +100,21 @@ impl Sync1 {
         let cycle = match (self.period_ns, self.factor) {
             (0, 0) => sync0,
             (0, times @ 1..) => sync0.saturating_mul(i64::from(times)),
-            (0, part) => i64::try_from(bus_ns / u64::from(part.unsigned_abs())).unwrap_or(i64::MAX),
+            (0, of_bus) => {
+                let cycle = bus_ns.saturating_mul(of_bus.unsigned_abs().into());
+                i64::try_from(cycle).unwrap_or(i64::MAX)
+            }
             (period, _) => i64::from(period),
         };
-        u32::try_from((cycle - sync0).saturating_add(self.shift_ns).max(0)).unwrap_or(u32::MAX)
+        let shift = self.shift_ns.saturating_add_unsigned(of_bus(bus_ns, self.shift_factor));
+        u32::try_from((cycle - sync0).saturating_add(shift).max(0)).unwrap_or(u32::MAX)
     }
+}
+
+/// Returns a multiple of the bus's period; a part of it for a negative factor.
+fn of_bus(bus_ns: u64, factor: i32) -> u64 {
+    let size = u64::from(factor.unsigned_abs());
+    if factor < 0 { bus_ns / size } else { bus_ns.saturating_mul(size) }
 }
 
 /// Configuration of one device.
@@ -253,12 +270,16 @@ mod tests {
 
     #[test]
     fn sync1_follows_sync0_by_its_shift_or_leaves_cycles_out() {
-        let sync1 = |period_ns, factor, shift_ns| Sync1 { period_ns, factor, shift_ns };
+        let sync1 =
+            |period_ns, factor, shift_ns| Sync1 { period_ns, factor, shift_ns, shift_factor: 0 };
         let delay = |sync1: Sync1| sync1.delay_ns(250_000, 1_000_000);
         assert_eq!(delay(sync1(0, 0, 0)), 0, "together with SYNC0");
         assert_eq!(delay(sync1(0, 1, 30_000)), 30_000);
         assert_eq!(delay(sync1(0, 4, 30_000)), 780_000, "with every fourth SYNC0");
         assert_eq!(delay(sync1(0, -1, 30_000)), 780_000, "once in the bus's period");
+        assert_eq!(delay(sync1(0, -2, 0)), 1_750_000, "once in two of them");
+        let half = Sync1 { shift_factor: -2, ..sync1(0, 1, -10_000) };
+        assert_eq!(delay(half), 490_000, "half of the bus's period after SYNC0, and earlier");
         assert_eq!(delay(sync1(1_000_000, 0, 0)), 750_000);
         assert_eq!(delay(sync1(0, 0, -1)), 0, "never before SYNC0");
         let both = Sync0 { activation: 0x0700, sync1: sync1(0, 2, 0), ..Sync0::default() };
@@ -273,6 +294,11 @@ mod tests {
         assert_eq!([0, 1, 3, -4].map(factor), [1_000_000, 1_000_000, 3_000_000, 250_000]);
         let fixed = Sync0 { period_ns: Some(62_500), factor: 3, ..Sync0::default() };
         assert_eq!(fixed.period_on_bus_ns(1_000_000), 62_500);
+        let shift = |shift_ns, shift_factor| {
+            Sync0 { shift_ns, shift_factor, ..Sync0::default() }.shift_on_bus_ns(1_000_000)
+        };
+        assert_eq!(shift(Some(-10_000), -4), Some(240_000));
+        assert_eq!([shift(Some(7), 0), shift(None, 0)], [Some(7), None]);
     }
 
     #[test]

@@ -331,7 +331,8 @@ fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> DcMode {
         factor: factor(16),
         activation: word(bytes, 14),
         shift_ns: Some(shift(4)),
-        sync1: Sync1 { period_ns: 0, factor: factor(12), shift_ns: shift(8) },
+        shift_factor: 0,
+        sync1: Sync1 { factor: factor(12), shift_ns: shift(8), ..Sync1::default() },
     };
     let name = string(strings, bytes[18]);
     DcMode { name, description: String::new(), pulses, pdo_line: None, shift_line: None }
@@ -401,7 +402,8 @@ mod tests {
             factor: -4,
             activation: 0x0730,
             shift_ns: Some(-10_000),
-            sync1: Sync1 { period_ns: 0, factor: -1, shift_ns: 1 },
+            shift_factor: 0,
+            sync1: Sync1 { factor: -1, shift_ns: 1, ..Sync1::default() },
         };
         let [name, description] = [String::new(), String::new()];
         let mode = DcMode { name, description, pulses, pdo_line: None, shift_line: None };

@@ -538,8 +538,9 @@ impl Firmware {
         let fits_sync0 = |pulses: &Sync0| pulses.period_ns.is_none_or(|ns| ns == sync0_ns);
         let fits_sync1 = |pulses: &Sync0| {
             pulses.activation & Sync0::WITH_SYNC1 == 0
-                // A part of the bus's period, which a device does not know.
+                // By the bus's period, which a device does not know.
                 || matches!((pulses.sync1.period_ns, pulses.sync1.factor), (0, ..=0))
+                || pulses.sync1.shift_factor != 0
                 || pulses.sync1.delay_ns(sync0_ns, 0) == esc.sync1_delay_ns()
         };
         match same.iter().find(|pulses| fits_sync0(pulses)) {

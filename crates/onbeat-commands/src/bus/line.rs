@@ -267,7 +267,7 @@ fn clock_mode_text(mode: &DcMode) -> String {
         2.. => format!("{factor} x {of}"),
         part => format!("{of} / {}", part.unsigned_abs()),
     };
-    let Sync0 { period_ns, factor, activation, sync1, shift_ns } = mode.pulses;
+    let Sync0 { period_ns, factor, activation, sync1, shift_ns, .. } = mode.pulses;
     let cycle = match period_ns {
         None => multiple("bus period", factor),
         Some(ns) => format!("{ns} ns"),
@@ -276,7 +276,7 @@ fn clock_mode_text(mode: &DcMode) -> String {
         String::new()
     } else {
         let of = if sync1.factor < 0 { "bus period" } else { "SYNC0" };
-        let cycle = multiple(of, sync1.factor);
+        let cycle = multiple(of, sync1.factor.saturating_abs());
         format!("; SYNC1 cycle {cycle}, shift {} ns", sync1.shift_ns)
     };
     format!(

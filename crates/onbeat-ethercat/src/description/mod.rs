@@ -405,7 +405,7 @@ impl Description {
         self.devices.iter().filter_map(warning).collect()
     }
 
-    /// Returns warnings for each clock mode that assigns PDOs, or whose shift is not a time alone.
+    /// Returns warnings for each clock mode that assigns PDOs, or whose shift is not known.
     fn partial_modes(&self) -> BTreeSet<String> {
         let warnings = |table: &DeviceTable| {
             let kind = self.types.get(&table.kind)?;
@@ -425,7 +425,7 @@ impl Description {
             let is_chosen = table.sync0.or(kind.sync0).is_some_and(|own| own.shift_us.is_some());
             let shift = mode.shift_line.filter(|_| !is_chosen).map(|line| {
                 format!(
-                    "{at}: of its shift (line {line}) only the time is used, not that it is relative to the inputs (Input) or to the cycle (Factor); set `shift_us` of `sync0`"
+                    "{at}: of its shift (line {line}) only the time is used, not that it is relative to the inputs (Input); set `shift_us` of `sync0`"
                 )
             });
             Some(pdos.into_iter().chain(shift))

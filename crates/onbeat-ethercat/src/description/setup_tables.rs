@@ -204,6 +204,7 @@ fn sync0(kind: &str, table: Sync0Table, of_mode: Sync0) -> Result<Sync0, Descrip
         period_ns: table.period_us.map(|period| ns(period) as u32).or(of_mode.period_ns),
         factor: of_mode.factor,
         shift_ns: table.shift_us.map(|shift| ns(shift) as i64).or(of_mode.shift_ns),
+        shift_factor: if table.shift_us.is_some() { 0 } else { of_mode.shift_factor },
         activation: table.activate.unwrap_or(of_mode.activation | with_sync1),
         sync1: given.unwrap_or(of_mode.sync1),
     })

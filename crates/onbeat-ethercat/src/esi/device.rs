@@ -638,14 +638,12 @@ fn clock(
         let is_once = pdo.attribute("OSFac").is_none_or(|factor| value(factor) == Some(1));
         is_once && channel.is_some() && pdos.iter().flatten().any(is_it)
     };
-    let is_relative = |shift: &Element<'_>| {
-        shift.flag("Input") || !matches!(shift.attribute("Factor"), None | Some("" | "0"))
-    };
     let listed = device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode"));
     for mode in listed.take(MOST_CLOCK_MODES) {
         let number = |name| mode.number_at(name, u32::MAX);
-        let [factor, factor1] = ["CycleTimeSync0", "CycleTimeSync1"]
-            .map(|name| signed(mode.first(name), Some("Factor"), notes));
+        let [factor, factor1, shift_factor, shift_factor1] =
+            ["CycleTimeSync0", "CycleTimeSync1", "ShiftTimeSync0", "ShiftTimeSync1"]
+                .map(|name| signed(mode.first(name), Some("Factor"), notes));
         let [shift, shift1] = ["ShiftTimeSync0", "ShiftTimeSync1"]
             .map(|name| i64::from(signed(mode.first(name), None, notes)));
         modes.push(DcMode {
@@ -656,17 +654,22 @@ fn clock(
                 period_ns: Some(number("CycleTimeSync0")?).filter(|ns| *ns > 0),
                 factor,
                 shift_ns: Some(shift),
+                shift_factor,
                 sync1: Sync1 {
                     period_ns: number("CycleTimeSync1")?,
                     factor: factor1,
                     shift_ns: shift1,
+                    shift_factor: shift_factor1,
                 },
             },
             pdo_line: mode
                 .all("Sm")
                 .find_map(|channel| channel.all("Pdo").find(|pdo| !is_default(channel, pdo)))
                 .map(Element::line),
-            shift_line: mode.first("ShiftTimeSync0").filter(is_relative).map(Element::line),
+            shift_line: mode
+                .first("ShiftTimeSync0")
+                .filter(|shift| shift.flag("Input"))
+                .map(Element::line),
         });
     }
 

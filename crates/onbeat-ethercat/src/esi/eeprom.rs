@@ -35,8 +35,7 @@ pub struct DcMode {
     /// Line of the first PDO that the mode assigns otherwise than by default, as those with
     /// oversampling do.
     pub pdo_line: Option<u32>,
-    /// Line of a shift of SYNC0 that is relative to the inputs, or a multiple of the cycle: of it,
-    /// `pulses` has the number only.
+    /// Line of a shift of SYNC0 that is relative to the inputs, which `pulses` does not have.
     pub shift_line: Option<u32>,
 }
 

@@ -45,7 +45,8 @@ impl Sync0Timing {
         let period_ns = wanted.period_on_bus_ns(bus_period_ns);
         // Frames pass near multiples of the period. Half a period from them, a device does not
         // take its outputs while they are being written.
-        let shift_ns = wanted.shift_ns.unwrap_or(i64::from(period_ns / 2));
+        let shift_ns = wanted.shift_on_bus_ns(bus_period_ns);
+        let shift_ns = shift_ns.unwrap_or(i64::from(period_ns / 2));
         Self {
             period_ns,
             sync1_ns: wanted.sync1_delay_ns(bus_period_ns),

@@ -23,6 +23,7 @@ const ESI: &str = r##"<EtherCATInfo><Vendor><Id>#xf1c71005</Id></Vendor><Descrip
 <CycleTimeSync1 Factor="-1">0</CycleTimeSync1><Sm No="1"><Pdo OSFac="4">#x1a00</Pdo></Sm></OpMode>
 <OpMode><Name>DC fixed</Name><AssignActivate>#x330</AssignActivate><CycleTimeSync0>500000</CycleTimeSync0></OpMode>
 <OpMode><Name>DCIN</Name><AssignActivate>#x300</AssignActivate><CycleTimeSync0 Factor="1">0</CycleTimeSync0><ShiftTimeSync0 Input="1">0</ShiftTimeSync0></OpMode>
+<OpMode><Name>DC half</Name><AssignActivate>#x300</AssignActivate><CycleTimeSync0 Factor="1">0</CycleTimeSync0><ShiftTimeSync0 Factor="-2">-10000</ShiftTimeSync0></OpMode>
 </Dc></Device></Devices></Descriptions></EtherCATInfo>"##;
 
 fn parsed(of_type: &str, of_device: &str) -> Result<Description, DescriptionError> {
@@ -75,6 +76,7 @@ fn a_mode_is_chosen_by_its_name_for_a_type_or_a_device() {
     assert_eq!(registers("dc = \"dc fast\"", ""), [0x700, 250_000, 760_000, 230_000]);
     assert_eq!(registers("dc = \"DC oversampling\"", ""), [0x730, 250_000, 750_000, 0]);
     assert_eq!(registers("dc = \"DC fixed\"", ""), [0x330, 500_000, 0, 0]);
+    assert_eq!(registers("dc = \"DC half\"", ""), [0x300, 1_000_000, 0, 490_000]);
     assert_eq!(registers("dc = \"DC\"", "dc = \"FreeRun\""), [0, 0, 0, 0], "the device's own");
     assert_eq!(
         registers("dc = \"DC\"", "sync0 = { shift_us = 125.0 }"),
