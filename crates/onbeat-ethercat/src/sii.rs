@@ -334,8 +334,7 @@ fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> DcMode {
         shift_factor: 0,
         sync1: Sync1 { factor: factor(12), shift_ns: shift(8), ..Sync1::default() },
     };
-    let name = string(strings, bytes[18]);
-    DcMode { name, description: String::new(), pulses, pdo_line: None, shift_line: None }
+    DcMode { name: string(strings, bytes[18]), pulses, ..DcMode::default() }
 }
 
 fn long(bytes: &[u8], at: usize) -> u32 {
@@ -405,8 +404,7 @@ mod tests {
             shift_factor: 0,
             sync1: Sync1 { factor: -1, shift_ns: 1, ..Sync1::default() },
         };
-        let [name, description] = [String::new(), String::new()];
-        let mode = DcMode { name, description, pulses, pdo_line: None, shift_line: None };
+        let mode = DcMode { pulses, ..DcMode::default() };
         assert_eq!(Sii::decode(&bytes).unwrap().clock, [mode]);
     }
 

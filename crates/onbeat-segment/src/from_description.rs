@@ -200,8 +200,7 @@ fn default_modes() -> Vec<DcMode> {
         name: name.to_owned(),
         description: name.to_owned(),
         pulses: Sync0 { activation, shift_ns: Some(0), ..Sync0::default() },
-        pdo_line: None,
-        shift_line: None,
+        ..DcMode::default()
     };
     vec![mode(0, "SM-Synchron"), mode(0x0300, "DC-Synchron")]
 }

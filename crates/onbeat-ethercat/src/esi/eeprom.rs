@@ -26,7 +26,7 @@ pub struct SyncManagerEntry {
 }
 
 /// An operation mode of distributed clocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DcMode {
     pub name: String,
     pub description: String,
@@ -37,6 +37,9 @@ pub struct DcMode {
     pub pdo_line: Option<u32>,
     /// Line of a shift of SYNC0 that is relative to the inputs, which `pulses` does not have.
     pub shift_line: Option<u32>,
+    /// Synchronization types that the MainDevice writes: index of the object (0x1C32, 0x1C33), and
+    /// the value of its entry 1.
+    pub sync_types: Vec<(u16, u16)>,
 }
 
 impl DcMode {
