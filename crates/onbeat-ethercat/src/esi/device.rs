@@ -434,14 +434,14 @@ fn settle_exclusions(pdos: &mut [Pdo], notes: &mut Vec<String>) {
     }
 }
 
-/// Returns number and kinds of the ports. One letter per port: Y and H are Ethernet, K is EBUS; a
-/// blank is a port that the device has not, as port 1 of a junction with `Y YY`.
+/// Returns number and kinds of the ports. One letter per port: Y and H are Ethernet, K and B are EBUS;
+/// a blank is a port that the device has not, as port 1 of a junction with `Y YY`.
 fn ports(device: Element<'_>) -> (u8, u16) {
     let letters = device.attribute("Physics").unwrap_or_default().trim_end();
     let is_port = |letter: &char| letter.is_alphabetic() || *letter == ' ';
     let kind = |letter| match letter {
         ' ' => 0,
-        'K' => 3,
+        'K' | 'B' => 3,
         _ => 1,
     };
     let kinds: Vec<u16> = letters.chars().filter(is_port).take(4).map(kind).collect();
@@ -544,6 +544,13 @@ pub(super) fn pdos(
         if is_virtual {
             notes.push(virtual_note(element.line(), index));
         }
+        let samples = element.attribute("OSFac").and_then(super::element::number);
+        if let Some(samples @ 2..) = samples.filter(|_| element.attribute("Sm").is_some()) {
+            notes.push(format!(
+                "line {}: PDO {index:#06x} has {samples} samples in a cycle (OSFac), which is not supported: one is exchanged",
+                element.line()
+            ));
+        }
         pdos.push(Pdo {
             line: element.line(),
             index,
@@ -599,6 +606,12 @@ fn pdo_entry(
             "is {bits}; a mapping stores the length of an entry in one byte, so at most 255 bits"
         )));
     };
+    let swapped = entry.first("DataType").and_then(|word| word.attribute("SwapData"));
+    if swapped.is_some_and(|swapped| !matches!(swapped, "" | "0" | "false")) {
+        notes.push(format!(
+            "line {line}: the bytes of \"{name}\" are not swapped (SwapData); they have the order of the device"
+        ));
+    }
     let declared = entry.first("DataType").and_then(|word| kind(word.text(), u32::from(bits)));
     let kind = declared
         .filter(|kind| kind.bits() == u16::from(bits))

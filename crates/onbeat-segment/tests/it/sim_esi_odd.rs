@@ -462,6 +462,23 @@ fn a_name_longer_than_a_mail_is_cut_in_the_description_of_its_object() {
 }
 
 #[test]
+fn samples_within_a_cycle_and_swapped_bytes_are_notes() {
+    let swapped = entry("#x6000", 1, 16)
+        .replace("</Entry>", "<DataType SwapData='1'>UINT</DataType></Entry>");
+    let pdos = format!(
+        "<TxPdo Sm='3' OSFac='20' OSMax='100' OSIndexInc='16'><Index>#x1a00</Index>{swapped}</TxPdo>\
+         <TxPdo OSFac='4'><Index>#x1a01</Index>{e}</TxPdo><TxPdo Sm='3' OSFac='1'><Index>#x1a02</Index>{e}</TxPdo>",
+        e = entry("#x6001", 1, 16)
+    );
+    let esi = file(&with_mailboxes("SAMPLES", &pdos), "");
+    assert_eq!(lengths("", &esi), (0, 4));
+    let said = described("", esi.as_bytes()).unwrap().warnings().concat();
+    assert!(said.contains("the bytes of \"v1\" are not swapped (SwapData)"), "{said}");
+    assert!(said.contains("PDO 0x1a00 has 20 samples in a cycle (OSFac)"), "{said}");
+    assert!(!said.contains("0x1a01") && !said.contains("0x1a02"), "{said}");
+}
+
+#[test]
 fn start_up_commands_of_protocols_that_are_not_spoken_are_a_note() {
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
     let soe = "<Mailbox><SoE><InitCmd><Transition>PS</Transition><IDN>15</IDN><Data>0700</Data></InitCmd></SoE>";
