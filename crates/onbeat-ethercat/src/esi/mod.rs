@@ -312,8 +312,8 @@ pub struct ListedDevice {
     /// Product code.
     pub product: u32,
     pub revision: u32,
-    /// The device, with every slot that needs one filled by its default module, or the first that
-    /// fits.
+    /// The device, with every slot filled by its default module, or the first that fits; only those
+    /// that need a module or have a default, if that is too much for the device.
     pub device: Result<EsiDevice, EsiError>,
 }
 
@@ -357,7 +357,14 @@ pub fn list(bytes: &[u8], others: &[Vec<u8>]) -> Result<Vec<ListedDevice>, EsiEr
             revision: head.revision,
             device: head.device(&[]).and_then(|empty| {
                 let fill: Vec<String> = empty.slots.iter().map(EsiSlot::usual_module).collect();
-                if fill.is_empty() { Ok(empty) } else { head.device(&fill) }
+                if fill.is_empty() {
+                    return Ok(empty);
+                }
+                // A coupler may have more slots than it can have modules with process data.
+                head.device(&fill).or_else(|why| {
+                    let needed = empty.slots.iter().map(EsiSlot::needed_module);
+                    head.device(&needed.collect::<Vec<String>>()).map_err(|_| why)
+                })
             }),
         });
         Ok(read.chain(unreadable).collect())

@@ -38,6 +38,12 @@ impl EsiSlot {
     pub fn usual_module(&self) -> String {
         self.default.clone().or_else(|| self.modules.first().cloned()).unwrap_or_default()
     }
+
+    /// Returns the usual module of a slot that needs one or has a default; empty for others.
+    pub(super) fn needed_module(&self) -> String {
+        let is_filled = self.is_needed || self.default.is_some();
+        if is_filled { self.usual_module() } else { String::new() }
+    }
 }
 
 /// How far the indices of a module move in its slot.

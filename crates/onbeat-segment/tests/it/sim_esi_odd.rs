@@ -735,6 +735,13 @@ fn empty_slots_are_a_warning_and_filled_ones_shift_their_pdos_and_objects() {
         layout.devices[0].output_values.iter().map(|value| (value.index, value.bit_at)).collect();
     assert_eq!(mapped, [(0x6040, 0), (0x6840, 16), (0x68ff, 32)]);
 
+    let coupler = modular().replace("MaxSlotCount='2' ", "").replace(" Default='1'", "");
+    let coupler = coupler.replace("MaxInstances='2'", "MaxInstances='254'");
+    let listed = onbeat_ethercat::esi::list(coupler.as_bytes(), &[]).unwrap();
+    let slots = &listed[0].device.as_ref().unwrap().slots;
+    let filled = slots.iter().filter(|slot| slot.module.is_some()).count();
+    assert_eq!((slots.len(), filled), (254, 1), "as many as it needs");
+
     let wrong =
         described("slots = [\"csp\", \"brake\"]", modular().as_bytes()).unwrap_err().to_string();
     assert!(wrong.contains("does not take the module \"brake\"; it takes csp, csv"), "{wrong}");
