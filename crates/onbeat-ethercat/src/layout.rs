@@ -144,6 +144,14 @@ impl Layout {
         self.groups.iter().position(|group| group.devices.contains(&device))
     }
 
+    /// Returns the layout with the start-up values that follow this period.
+    #[must_use]
+    pub fn at_period(&self, period_ns: u64) -> Self {
+        let mut layout = self.clone();
+        layout.devices.iter_mut().for_each(|device| device.setup.adapt(period_ns));
+        layout
+    }
+
     /// Returns a sentence about drives whose start-up values have another interpolation time than
     /// this period, in which set-points come.
     #[must_use]
@@ -218,30 +226,19 @@ impl DeviceLayout {
         whole_bytes(&self.output_values, index, entry).map(|at| self.outputs.start + at)
     }
 
-    /// Returns the first byte of an object's start-up value.
-    #[must_use]
-    pub fn startup_byte(&self, index: u16, entry: u8) -> Option<u8> {
-        let mut startup = self.setup.startup.iter().rev();
-        let wanted = (index, entry, false);
-        let found = startup.find(|one| (one.index, one.entry, one.complete) == wanted)?;
-        found.bytes.first().copied()
-    }
-
     /// Returns whether a drive is put into a mode of operation (object 0x6060): by its outputs or by a
     /// start-up value.
     fn has_mode(&self) -> bool {
         let is_mode = |value: &MappedValue| (value.index, value.entry) == (0x6060, 0);
-        self.output_values.iter().any(is_mode) || self.startup_byte(0x6060, 0).is_some()
+        self.output_values.iter().any(is_mode) || self.setup.startup_byte(0x6060, 0).is_some()
     }
 
     /// Returns the interpolation time of a drive by its start-up values (object 0x60C2, CiA 402), in ns;
     /// `None` if they have none.
     #[must_use]
     pub fn interpolation_ns(&self) -> Option<u64> {
-        let value = |entry: u8| self.startup_byte(0x60c2, entry);
-        // The power of ten is −3 after power-on.
-        let power = value(2).map_or(-3, u8::cast_signed);
-        let ns = f64::from(value(1)?) * 10_f64.powi(9 + i32::from(power));
+        let steps = self.setup.startup_byte(0x60c2, 1)?;
+        let ns = f64::from(steps) * 10_f64.powi(9 + i32::from(self.setup.interpolation_power()));
         Some(ns.round() as u64)
     }
 

@@ -2,7 +2,7 @@
 //! objects and SYNC0.
 
 /// Start-up value of an object, written in PREOP before the mapping is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectValue {
     /// Index of the object, such as 0x6060.
     pub index: u16,
@@ -12,6 +12,9 @@ pub struct ObjectValue {
     pub complete: bool,
     /// Value, little endian, 1 to 1024 bytes.
     pub bytes: Vec<u8>,
+    /// Whether it is adapted to the period of the bus, by
+    /// [`Layout::at_period`](crate::layout::Layout::at_period).
+    pub of_period: bool,
 }
 
 /// SYNC0 pulses of a device, and SYNC1 if they are activated (ETG.1000.4, distributed clocks).
@@ -131,6 +134,47 @@ pub struct DeviceSetup {
     /// What is otherwise read from the device while the bus comes up, for a device of an optional
     /// group.
     pub memory: Option<DeviceMemory>,
+}
+
+impl DeviceSetup {
+    /// Adapts the start-up values that follow the period of the bus, in ns: cycle times (0x1C32:2,
+    /// 0x1C33:2), and the interpolation time of a drive (0x60C2:1) where its unit allows it.
+    pub(crate) fn adapt(&mut self, period_ns: u64) {
+        let power = self.interpolation_power();
+        for value in self.startup.iter_mut().filter(|value| value.of_period && !value.complete) {
+            let adapted = match (value.index, value.entry, value.bytes.len()) {
+                (0x1c32 | 0x1c33, 2, 4) => u32::try_from(period_ns).ok().map(u32::to_le_bytes),
+                (0x60c2, 1, 1) => steps_of(period_ns, power).map(|steps| [steps, 0, 0, 0]),
+                _ => None,
+            };
+            if let Some(adapted) = adapted {
+                let length = value.bytes.len();
+                value.bytes.copy_from_slice(&adapted[..length]);
+            }
+        }
+    }
+
+    /// Returns the power of ten of the interpolation time in s (0x60C2:2); −3 after power-on.
+    pub(crate) fn interpolation_power(&self) -> i8 {
+        let byte = self.startup_byte(0x60c2, 2);
+        byte.map_or(-3, u8::cast_signed)
+    }
+
+    /// Returns the first byte of an object's start-up value; the last one counts.
+    #[must_use]
+    pub fn startup_byte(&self, index: u16, entry: u8) -> Option<u8> {
+        let wanted = (index, entry, false);
+        let mut startup = self.startup.iter().rev();
+        let found = startup.find(|one| (one.index, one.entry, one.complete) == wanted)?;
+        found.bytes.first().copied()
+    }
+}
+
+/// Returns a period in units of a power of ten of seconds; `None` if it is not 1 to 255 of them.
+fn steps_of(period_ns: u64, power: i8) -> Option<u8> {
+    let unit_ns = 10_u64.checked_pow(u32::try_from(9 + i16::from(power)).ok()?)?;
+    let steps = u8::try_from(period_ns / unit_ns).ok()?;
+    (period_ns.is_multiple_of(unit_ns) && steps > 0).then_some(steps)
 }
 
 /// SyncManagers and clock of a device that may come while the bus runs.
@@ -299,6 +343,41 @@ mod tests {
         };
         assert_eq!(shift(Some(-10_000), -4), Some(240_000));
         assert_eq!([shift(Some(7), 0), shift(None, 0)], [Some(7), None]);
+    }
+
+    #[test]
+    fn values_that_follow_the_period_are_adapted_to_it() {
+        let value = |index, entry, bytes: &[u8], of_period| ObjectValue {
+            index,
+            entry,
+            complete: false,
+            bytes: bytes.to_vec(),
+            of_period,
+        };
+        let adapted = |period_ns, power: i8| {
+            let mut setup = DeviceSetup {
+                startup: vec![
+                    value(0x1c32, 2, &[1, 2, 3, 4], true),
+                    value(0x60c2, 1, &[2], true),
+                    value(0x60c2, 2, &[power.cast_unsigned()], false),
+                    value(0x6060, 0, &[8], true),
+                ],
+                ..DeviceSetup::default()
+            };
+            setup.adapt(period_ns);
+            setup.startup.into_iter().map(|value| value.bytes).collect::<Vec<_>>()
+        };
+        let ms = 1_000_000_u32.to_le_bytes().to_vec();
+        assert_eq!(adapted(1_000_000, -3), [ms, vec![1], vec![0xfd], vec![8]]);
+        assert_eq!(adapted(1_000_000, -4)[1], [10]);
+        assert_eq!(adapted(250_000, -3)[1], [2], "no whole number of milliseconds");
+        assert_eq!(adapted(1_000_000, -6)[1], [2], "more than a byte");
+        let mut fixed = DeviceSetup {
+            startup: vec![value(0x1c32, 2, &[1, 2, 3, 4], false)],
+            ..DeviceSetup::default()
+        };
+        fixed.adapt(1_000_000);
+        assert_eq!(fixed.startup[0].bytes, [1, 2, 3, 4]);
     }
 
     #[test]

@@ -223,7 +223,8 @@ fn assigning(wanted: &Assignment, default: &Assignment) -> Vec<ObjectValue> {
         lists.extend(wanted.numbers()[direction].iter().cloned());
         for (number, list) in lists {
             let index = ASSIGNMENT + u16::from(number);
-            let value = |entry, bytes| ObjectValue { index, entry, complete: false, bytes };
+            let value =
+                |entry, bytes| ObjectValue { index, entry, bytes, ..ObjectValue::default() };
             values.push(value(0, vec![0]));
             for (entry, pdo) in (1..).zip(&list) {
                 values.push(value(entry, pdo.to_le_bytes().to_vec()));

@@ -65,8 +65,8 @@ pub(crate) fn setup_of(
     setup.startup.extend(types.map(|&(index, value)| ObjectValue {
         index,
         entry: 1,
-        complete: false,
         bytes: value.to_le_bytes().to_vec(),
+        ..ObjectValue::default()
     }));
     for startup in kind.startup.iter().chain(&table.startup) {
         setup.startup.push(object_value(name, startup)?);
@@ -154,7 +154,13 @@ fn is_none(value: &ObjectValue) -> bool {
 /// Returns the start-up values that write the module ident list (ETG.5001, object 0xF030).
 fn module_list(modules: &[u32], coe: u8) -> Vec<ObjectValue> {
     const CONFIGURED: u16 = 0xf030;
-    let value = |entry, complete, bytes| ObjectValue { index: CONFIGURED, entry, complete, bytes };
+    let value = |entry, complete, bytes| ObjectValue {
+        index: CONFIGURED,
+        entry,
+        complete,
+        bytes,
+        of_period: false,
+    };
     let count = modules.len().min(254) as u8;
     if coe & details::COMPLETE_ACCESS != 0 {
         let idents = modules.iter().flat_map(|ident| ident.to_le_bytes());
@@ -183,7 +189,7 @@ fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, Descr
         )));
     }
 
-    Ok(ObjectValue { index, entry, complete: table.complete, bytes })
+    Ok(ObjectValue { index, entry, complete: table.complete, bytes, of_period: false })
 }
 
 /// Returns SYNC0 with the values of a table, the others as in the operation mode.

@@ -62,7 +62,7 @@ pub(super) fn startup(
             continue;
         }
         let complete = command.flag("CompleteAccess");
-        let value = ObjectValue { index, entry, complete, bytes };
+        let value = ObjectValue { index, entry, complete, bytes, of_period: false };
         read.push(StartupCommand { value, comment: command.text_at("Comment").to_owned() });
     }
     Ok(read)

@@ -34,11 +34,13 @@ pub(super) fn commands(
     let mut commands = Vec::new();
     let listed = parent.at(&["Mailbox", "CoE"]).into_iter().flat_map(|coe| coe.all("InitCmd"));
     for command in listed {
+        let data = command.needs("Data")?;
         let value = ObjectValue {
             index: shift.object(command.needs("Index")?)?,
             entry: command.number_at("SubIndex", 0xff)? as u8,
             complete: command.flag("CompleteAccess"),
-            bytes: command.needs("Data")?.bytes()?,
+            bytes: data.bytes()?,
+            of_period: data.flag("AdaptAutomatically"),
         };
         let mut words: Vec<&str> = command.all("Transition").map(Element::text).collect();
         words.dedup();

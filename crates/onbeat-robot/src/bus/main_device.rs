@@ -97,13 +97,14 @@ impl<W: Wire> Bus<W> {
         options: BusOptions,
         on: &str,
     ) -> Result<Self, BusError> {
+        let expected = expected.map(|layout| layout.at_period(options.period_ns));
         let BroughtUp { devices, events, frames, mut addresses } =
-            bring_up_with_restarts(&mut wire, expected, options.period_ns, on)?;
+            bring_up_with_restarts(&mut wire, expected.as_ref(), options.period_ns, on)?;
         if devices.len() > MOST_DEVICES {
             return Err(BusError::TooMany(devices.len()));
         }
 
-        let layout = expected.cloned().unwrap_or_else(|| bring_up::layout_of(&devices));
+        let layout = expected.unwrap_or_else(|| bring_up::layout_of(&devices));
         let reference = devices.iter().position(|device| device.has_clock);
         // The first device with a clock, in the order of the cable: the time passes all others
         // after it, in the same frame.

@@ -47,7 +47,7 @@ pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let file = RobotFile::read(&options.file, period_ns)?;
-    let of_period = file.layout.other_interpolation(period_ns);
+    let of_period = file.layout.at_period(period_ns).other_interpolation(period_ns);
     let of_files = file.description.warnings().into_iter();
     warn(of_files.chain(of_period).chain(file.robot.far_travel()));
     let of_file = || TrajectoryWord::of_robot(&file.robot).map_err(AssemblyError::Word);

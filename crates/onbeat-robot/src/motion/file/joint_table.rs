@@ -216,7 +216,7 @@ fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
     let inputs = MappedSide { device, values: &device.input_values, at: device.inputs.start };
     outputs.require_single(&[0x6040, 0x6060, 0x607a])?;
     let mode = outputs.mapped(0x6060, 8)?;
-    if let Some(other) = device.startup_byte(0x6060, 0).filter(|start| *start != CSP)
+    if let Some(other) = device.setup.startup_byte(0x6060, 0).filter(|start| *start != CSP)
         && mode.is_none()
     {
         let joint = device.name.clone();
