@@ -405,13 +405,13 @@ impl Description {
         self.devices.iter().filter_map(warning).collect()
     }
 
-    /// Returns warnings for each clock mode that assigns PDOs, or whose shift is not known.
+    /// Returns warnings for each clock mode that has PDOs, a shift, or a type that are not used.
     fn partial_modes(&self) -> BTreeSet<String> {
         let warnings = |table: &DeviceTable| {
             let kind = self.types.get(&table.kind)?;
             let dc = table.dc.as_ref().or(kind.dc.as_ref())?;
-            let modes = &self.esi_devices.get(&table.kind)?.clock;
-            let mode = modes.iter().find(|mode| mode.name.eq_ignore_ascii_case(dc.trim()))?;
+            let esi = self.esi_devices.get(&table.kind)?;
+            let mode = esi.clock.iter().find(|mode| mode.name.eq_ignore_ascii_case(dc.trim()))?;
             let at = format!(
                 "{}, clock mode \"{}\"",
                 kind.esi.as_deref().unwrap_or_default(),
@@ -428,7 +428,18 @@ impl Description {
                     "{at}: of its shift (line {line}) only the time is used, not that it is relative to the inputs (Input); set `shift_us` of `sync0`"
                 )
             });
-            Some(pdos.into_iter().chain(shift))
+            let is_written = || {
+                let startup = kind.startup.iter().chain(&table.startup);
+                let commands = esi.commands.iter().map(|command| command.value.index);
+                let mut of = startup.filter_map(StartupTable::index).chain(commands);
+                of.any(|index| matches!(index, 0x1c32 | 0x1c33))
+            };
+            let sync_type = mode.sync_type_line.filter(|_| !is_written()).map(|line| {
+                format!(
+                    "{at}: its SyncType (line {line}) is not written; a device that does not choose it by the SYNC pulses needs 1c32:1 and 1c33:1 in `startup`"
+                )
+            });
+            Some(pdos.into_iter().chain(shift).chain(sync_type))
         };
         self.devices.iter().filter_map(warnings).flatten().collect()
     }

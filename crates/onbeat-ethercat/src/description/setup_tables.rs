@@ -29,6 +29,13 @@ pub struct StartupTable {
     complete: bool,
 }
 
+impl StartupTable {
+    /// Returns the index of its object.
+    pub(super) fn index(&self) -> Option<u16> {
+        setup::object(&self.object).map(|(index, _)| index)
+    }
+}
+
 /// `sync0`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +60,10 @@ pub(crate) fn setup_of(
         Some(esi) => esi_setup(kind, table, esi)?,
         None => DeviceSetup::default(),
     };
+    for startup in kind.startup.iter().chain(&table.startup) {
+        setup.startup.push(object_value(name, startup)?);
+    }
+
     let mode = match (table.dc.as_ref().or(kind.dc.as_ref()), esi) {
         (None, _) => None,
         (Some(_), None) => {
@@ -60,17 +71,6 @@ pub(crate) fn setup_of(
         }
         (Some(wanted), Some(esi)) => Some(clock_mode(name, wanted, esi)?),
     };
-    let has_coe = esi.is_some_and(|esi| esi.coe != 0);
-    let types = mode.filter(|_| has_coe).into_iter().flat_map(|mode| &mode.sync_types);
-    setup.startup.extend(types.map(|&(index, value)| ObjectValue {
-        index,
-        entry: 1,
-        bytes: value.to_le_bytes().to_vec(),
-        ..ObjectValue::default()
-    }));
-    for startup in kind.startup.iter().chain(&table.startup) {
-        setup.startup.push(object_value(name, startup)?);
-    }
     let table_sync0 = table.sync0.or(kind.sync0);
     setup.sync0 = match (mode, table_sync0) {
         (None, None) => None,

@@ -14,8 +14,6 @@ use crate::setup::{Sync0, Sync1};
 
 /// Most SyncManagers of a controller (ETG.1000.4).
 pub(crate) const MOST_SYNC_MANAGERS: usize = 16;
-/// Synchronization object of SyncManager 0 (ETG.1020).
-const FIRST_SYNCHRONIZATION: u16 = 0x1c30;
 /// Valid mailbox sizes, in bytes.
 const MAILBOX: std::ops::RangeInclusive<u32> = 32..=1486;
 /// Most entries of all PDOs of one direction of a device or module.
@@ -685,20 +683,14 @@ fn clock(
                 .first("ShiftTimeSync0")
                 .filter(|shift| shift.flag("Input"))
                 .map(Element::line),
-            sync_types: mode.all("Sm").filter_map(sync_type).collect(),
+            sync_type_line: mode
+                .all("Sm")
+                .find_map(|channel| channel.first("SyncType"))
+                .map(Element::line),
         });
     }
 
     Ok(modes)
-}
-
-/// Returns object and value of the synchronization type that a mode has for a SyncManager.
-fn sync_type(channel: Element<'_>) -> Option<(u16, u16)> {
-    let number = super::element::number;
-    let of = channel.attribute("No").and_then(number).and_then(|of| u16::try_from(of).ok());
-    let of = of.filter(|of| usize::from(*of) < MOST_SYNC_MANAGERS)?;
-    let value = number(channel.text_at("SyncType"))?;
-    Some((FIRST_SYNCHRONIZATION + of, u16::try_from(value).ok()?))
 }
 
 /// Returns the text of an element, or its attribute, as a number with a sign; 0 without it, and with

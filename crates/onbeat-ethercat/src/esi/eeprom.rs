@@ -37,9 +37,8 @@ pub struct DcMode {
     pub pdo_line: Option<u32>,
     /// Line of a shift of SYNC0 that is relative to the inputs, which `pulses` does not have.
     pub shift_line: Option<u32>,
-    /// Synchronization types that the MainDevice writes: index of the object (0x1C32, 0x1C33), and
-    /// the value of its entry 1.
-    pub sync_types: Vec<(u16, u16)>,
+    /// Line of its first synchronization type (0x1C32:1, 0x1C33:1), which is not written.
+    pub sync_type_line: Option<u32>,
 }
 
 impl DcMode {

@@ -654,21 +654,16 @@ fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
 }
 
 #[test]
-fn the_synchronization_types_of_a_clock_mode_are_start_up_values() {
+fn synchronization_types_of_a_clock_mode_are_a_warning_without_start_up_values() {
     let mode = "<Dc><OpMode><Name>DC</Name><AssignActivate>#x300</AssignActivate><Sm No='2'><SyncType>2</SyncType></Sm>\
         <Sm No='3'><SyncType>#x2</SyncType></Sm><Sm No='4'/></OpMode></Dc>";
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
     let esi = file(&with_mailboxes("SYNC", &format!("{pdo}{mode}")), "");
-    let keys = "dc = \"DC\"\nstartup = [{ object = \"1c32:1\", value = \"3u16\" }]";
-    let description = described(keys, esi.as_bytes()).unwrap();
-    assert_eq!(lengths_in_op(&description), (0, 1));
-    let layout = Layout::from_description(&description).unwrap();
-    let written = layout.devices[0].setup.startup.iter();
-    let written: Vec<_> = written.map(|value| (value.index, value.entry, value.bytes[0])).collect();
-    assert_eq!(written, [(0x1c32, 1, 2), (0x1c33, 1, 2), (0x1c32, 1, 3)]);
-    let free = described("", esi.as_bytes()).unwrap();
-    let free = Layout::from_description(&free).unwrap();
-    assert!(free.devices[0].setup.startup.is_empty());
+    let said = |keys: &str| described(keys, esi.as_bytes()).unwrap().warnings().concat();
+    let of_mode = said("dc = \"DC\"");
+    assert!(of_mode.contains("SyncType (line 2) is not written"), "{of_mode}");
+    let written = "dc = \"DC\"\nstartup = [{ object = \"1c32:1\", value = \"2u16\" }]";
+    assert!([said(written), said("")].iter().all(|said| !said.contains("SyncType")));
 }
 
 #[test]
