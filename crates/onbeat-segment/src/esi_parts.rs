@@ -292,6 +292,10 @@ fn plan_value(
     mapped: &mut BTreeMap<(u16, u8), u8>,
     entry: &PdoEntry,
 ) {
+    let kind = match entry.kind {
+        DataType::Other { number: 0, bits } => of_length(bits),
+        known => known,
+    };
     let is_first = !mapped.contains_key(&(entry.index, entry.subindex));
     mapped.entry((entry.index, entry.subindex)).or_insert(entry.bits);
     let object = plans
@@ -299,14 +303,25 @@ fn plan_value(
         .or_insert_with(|| EsiObject { name: entry.name.clone(), values: BTreeMap::new() });
     let value = object.values.entry(entry.subindex).or_insert_with(|| EsiValue {
         name: entry.name.clone(),
-        kind: entry.kind,
+        kind,
         access: access::BOTH,
         bit: None,
         value: Vec::new(),
     });
     if is_first && value.kind.bits() != u16::from(entry.bits) {
-        value.kind = entry.kind;
+        value.kind = kind;
         value.value.clear();
+    }
+}
+
+/// Returns a type for a value of which the file has only the length: a number or a string of octets.
+fn of_length(bits: u16) -> DataType {
+    match bits {
+        8 => DataType::U8,
+        16 => DataType::U16,
+        32 => DataType::U32,
+        _ if bits.is_multiple_of(8) => DataType::Other { number: 0x0a, bits },
+        _ => DataType::Other { number: 0, bits },
     }
 }
 
@@ -322,13 +337,10 @@ fn plan_written(plans: &mut BTreeMap<u16, EsiObject>, value: &ObjectValue) {
     };
     let is_even = count > 0 && bytes.is_multiple_of(count);
     let (count, bytes) = if is_even { (count, bytes / count) } else { (1, bytes) };
-    let kind = match bytes {
-        0 => return,
-        1 => DataType::U8,
-        2 => DataType::U16,
-        4 => DataType::U32,
-        bytes => DataType::Other { number: 0x0a, bits: 8 * bytes as u16 },
-    };
+    if bytes == 0 {
+        return;
+    }
+    let kind = of_length(8 * bytes as u16);
     let object = plans.entry(value.index).or_default();
     for subindex in (first..=u8::MAX).take(count) {
         object.values.entry(subindex).or_insert_with(|| EsiValue {

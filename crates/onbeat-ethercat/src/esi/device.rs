@@ -238,8 +238,8 @@ impl EsiDevice {
         }
     }
 
-    /// Gives entries whose data type is one of the dictionary, such as an enumeration, the basic type of
-    /// their object.
+    /// Gives entries without a data type, or with one of the dictionary, such as an enumeration, the
+    /// basic type of their object.
     fn name_types(&mut self) {
         let unnamed = |entry: &&mut PdoEntry| entry.kind.number() == 0;
         let entries = self.pdos.iter_mut().flatten().flat_map(|pdo| &mut pdo.entries);

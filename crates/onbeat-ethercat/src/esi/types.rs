@@ -66,11 +66,5 @@ fn by_pattern(name: &str, bits: u16) -> Option<DataType> {
 
 /// Returns the type of a value of which only the length is known.
 pub(super) fn from_length(bits: u16) -> DataType {
-    match bits {
-        1 => DataType::Bool,
-        8 => DataType::U8,
-        16 => DataType::U16,
-        32 => DataType::U32,
-        bits => DataType::Other { number: 0, bits },
-    }
+    if bits == 1 { DataType::Bool } else { DataType::Other { number: 0, bits } }
 }

@@ -573,11 +573,13 @@ fn a_value_has_the_data_type_of_its_entry_or_of_its_object() {
         <Type>DT2000EN16</Type><BitSize>16</BitSize></Object></Objects></Dictionary></Profile>";
     let entries = [("#x6000", "INT"), ("#x6001", "UINT"), ("#x2000", "DT2000EN16")];
     let entries = entries.map(|(index, kind)| typed(index, kind)).concat();
+    // Without a data type: of the dictionary, and not known.
+    let entries = [entries, entry("#x2000", 0, 16), entry("#x6002", 0, 16)].concat();
     let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{entries}</TxPdo>");
     let esi = file(&with_mailboxes("TYPES", &format!("{dictionary}{pdo}")), "");
     let layout = Layout::from_description(&described("", esi.as_bytes()).unwrap()).unwrap();
     let types = layout.devices[0].input_values.iter().map(|value| value.data_type);
-    assert_eq!(types.collect::<Vec<_>>(), [3, 6, 3]);
+    assert_eq!(types.collect::<Vec<_>>(), [3, 6, 3, 3, 0]);
 }
 
 /// A servo with a fixed and a free PDO of outputs.
