@@ -652,8 +652,13 @@ mod tests {
 
     #[test]
     fn the_type_of_a_terminal_has_its_channels() {
-        let entry =
-            |&(index, bits)| SiiEntry { index, entry: 1, data_type: 0, bits, name: String::new() };
+        let entry = |&(index, bits): &(u16, u8)| SiiEntry {
+            index,
+            entry: 1,
+            data_type: 0,
+            bits,
+            name: String::new(),
+        };
         let pdo = |number, entries: &[(u16, u8)]| SiiPdo {
             index: 0x1a00,
             sync_manager: Some(number),

@@ -320,6 +320,7 @@ pub struct ListedDevice {
 /// Reads the files that an ESI file refers to (InfoReference), as far as they are there; they may
 /// have the modules of its devices. `read` takes a name relative to the folder of the file: with the
 /// folders of the reference, then without, as where all files were saved in one.
+#[must_use]
 pub fn referenced(bytes: &[u8], mut read: impl FnMut(&str) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
     let Some(text) = decoded(bytes).ok().filter(|text| text.contains("InfoReference")) else {
         return Vec::new();
