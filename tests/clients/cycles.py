@@ -26,6 +26,9 @@ agrees = True
 for at, bits, number in [(4, 64, -0x7EDCBA9876543211), (7, 61, -5), (3, 16, 300), (0, 64, 1 << 62), (5, 1, 1), (9, 8, -128)]:
     image = ((number % (1 << bits)) << at).to_bytes(16, "little")
     agrees &= onbeat.ring._bits(np.frombuffer(image, "u1").reshape(1, -1), at, bits)[0] == number
+typed = onbeat.ring._typed
+for kind, bits, raw, number in [(6, 16, -1, 65535), (3, 16, -1, -1), (0, 16, -1, -1), (0x1B, 64, -1, (1 << 64) - 1), (8, 32, 0x41AC0000, 21.5), (8, 32, -0x3E540000, -21.5), (0x11, 64, 0x3FE0 << 48, 0.5)]:
+    agrees &= typed(np.array([raw], "<i8"), kind, bits)[0] == number
 while not ended:
     try:
         batch = cycles.drain(timeout=1.0)

@@ -225,7 +225,7 @@ fn description(layout: &Layout, joints: &[Joint], period_ns: u64) -> Value {
             let one = |value: &MappedValue| {
                 json!({
                     "device": device.name, "name": value.name, "index": value.index, "entry": value.entry,
-                    "bits": value.bits, "bit_at": 8 * first + value.bit_at,
+                    "type": value.data_type, "bits": value.bits, "bit_at": 8 * first + value.bit_at,
                 })
             };
             values.iter().map(one).collect()

@@ -42,6 +42,8 @@ _MOST_RECORDS = 1 << 62
 #: Interval between two looks at an empty ring, and between two checks of its writer, in s.
 _LOOK_EVERY, _CHECK_EVERY = 0.0005, 0.1
 _PID_BITS = 22
+#: Data types of numbers without a sign: BOOLEAN, UNSIGNED8 to UNSIGNED64, BYTE to DWORD, and arrays of bits (ETG.1020).
+_UNSIGNED = {0x01, 0x05, 0x06, 0x07, *range(0x16, 0x21), *range(0x2D, 0x40)}
 
 
 class RingError(OnbeatError):
@@ -120,9 +122,10 @@ class Batch:
         return names.index(name)
 
     def value(self, device: str, index: int, entry: int = 0, part: str = "inputs") -> np.ndarray:
-        """Returns a value of the process image, such as `value("left knee", 0x6064)`: one signed number per record.
+        """Returns a value of the process image, such as `value("left knee", 0x6064)`: one number per record.
 
-        `part` is `inputs` or `outputs`. A value of one bit is 0 or 1.
+        `part` is `inputs` or `outputs`. Numbers are of the value's data type; those of an unknown one have a sign. A value of one
+        bit is 0 or 1.
         """
         found = [
             value
@@ -131,7 +134,8 @@ class Batch:
         ]
         if not found:
             raise KeyError(f"the {part} have no value {index:04x}:{entry} of {device!r}")
-        return _bits(self[part], found[0]["bit_at"], found[0]["bits"])
+        whole = _bits(self[part], found[0]["bit_at"], found[0]["bits"])
+        return _typed(whole, found[0].get("type", 0), found[0]["bits"])
 
 
 def _bits(image: np.ndarray, at: int, bits: int) -> np.ndarray:
@@ -144,6 +148,17 @@ def _bits(image: np.ndarray, at: int, bits: int) -> np.ndarray:
     if bits > 1:
         whole[:, bits:] = taken[:, -1:]
     return np.packbits(whole, axis=1, bitorder="little").view("<i8")[:, 0]
+
+
+def _typed(whole: np.ndarray, kind: int, bits: int) -> np.ndarray:
+    """Reads numbers with a sign as those of a data type (ETG.1020), 0 for an unknown one."""
+    if (kind, bits) == (0x08, 32):
+        return whole.astype("<u4").view("<f4")
+    if (kind, bits) == (0x11, 64):
+        return whole.view("<f8")
+    if kind not in _UNSIGNED or bits > 64:
+        return whole
+    return whole.view("<u8") if bits == 64 else whole & ((1 << bits) - 1)
 
 
 def _is_consistent(head: list[int]) -> bool:
