@@ -604,7 +604,7 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
                 let sign = usize::from(setting.value.starts_with('+'));
                 let bytes = setting.value_bytes.start + sign..setting.value_bytes.end;
                 let offsets: Vec<usize> = (bytes.start..=bytes.end).collect();
-                kernel_line::judge_inside(draft, &text[bytes], &offsets);
+                kernel_line::judge_part(draft, &text[bytes], &offsets);
             }
             _ if has_variables => {
                 let message = "Holds a variable; it is not judged.";

@@ -106,9 +106,18 @@ pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) -> Result<(), L
     Ok(())
 }
 
-/// Judges the command line that is a part of another text; `offsets` are the bytes of the text for
-/// each byte of the line, and for its end.
+/// Judges the command line that is in another text; `offsets` are the bytes of the text for each byte
+/// of the line, and for its end.
 pub(super) fn judge_inside(draft: &mut Draft<'_>, line: &str, offsets: &[usize]) {
+    judge_placed(draft, line, offsets, &AddedAt::Word(offsets[line.len()]));
+}
+
+/// The same of words that are added to the line of a machine.
+pub(super) fn judge_part(draft: &mut Draft<'_>, line: &str, offsets: &[usize]) {
+    judge_placed(draft, line, offsets, &AddedAt::Elsewhere);
+}
+
+fn judge_placed(draft: &mut Draft<'_>, line: &str, offsets: &[usize], added_at: &AddedAt) {
     let whole = 0..line.len();
     let mut parameters = split(line, &whole);
     for parameter in &mut parameters {
@@ -116,7 +125,7 @@ pub(super) fn judge_inside(draft: &mut Draft<'_>, line: &str, offsets: &[usize])
         parameter.whole = parameter.bytes.clone();
     }
 
-    judge_parameters(draft, &parameters, &AddedAt::Word(offsets[line.len()]));
+    judge_parameters(draft, &parameters, added_at);
 }
 
 fn split_stretch(text: &str, stretch: &LineStretch) -> Vec<PlacedParameter> {
@@ -129,13 +138,16 @@ fn split_stretch(text: &str, stretch: &LineStretch) -> Vec<PlacedParameter> {
     parameters
 }
 
-/// Splits as the kernel does: at blanks outside quotes, up to `--`.
+/// Splits as the kernel does: at blanks outside quotes, up to `--`; and as a shell that fills in
+/// `${NAME:+$NAME }`.
 fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
-    let mut in_quotes = false;
+    let (mut in_quotes, mut in_braces, mut last) = (false, false, ' ');
     let pieces = text[bytes.clone()].split(|c: char| {
         in_quotes ^= c == '"';
+        in_braces = c != '}' && (in_braces || last == '$' && c == '{');
+        last = c;
         // The kernel splits at bytes, and each of these is one.
-        c.is_ascii_whitespace() && !in_quotes
+        c.is_ascii_whitespace() && !in_quotes && !in_braces
     });
 
     let mut at = bytes.start;
@@ -254,7 +266,7 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
         }
         // Kernels of boards seldom have NO_HZ_FULL, without which nothing implies rcu_nocbs.
         let is_open = is_arm && parameter.name == "rcu_nocbs";
-        for relation in relations(parameter, &only).into_iter().filter(|_| !is_open) {
+        for relation in relations(parameter, &only, added_at).into_iter().filter(|_| !is_open) {
             apply_relation(draft, parameter, relation, added_at);
         }
         let before = at.checked_sub(1).map(|before| &parameters[before]);
@@ -578,13 +590,15 @@ fn judge_flags(
 fn relations(
     parameter: &PlacedParameter,
     all: &[&PlacedParameter],
+    added_at: &AddedAt,
 ) -> Vec<&'static ParameterRelation> {
     // The flag nohz of isolcpus is nohz_full for its CPUs.
     let is_tickless = |other: &&PlacedParameter| {
         other.name == "isolcpus" && other.value.split(',').any(|flag| flag == "nohz")
     };
     // What a boot loader writes in place of a word may hold what is not seen here.
-    let is_open = all.iter().any(|other| other.name.starts_with(['$', '@']));
+    let is_open = *added_at == AddedAt::Elsewhere
+        || all.iter().any(|other| other.name.starts_with(['$', '@']));
     let has = |name: &String| {
         all.iter().any(|other| other.name == *name || (name == "nohz_full" && is_tickless(other)))
     };
@@ -625,8 +639,7 @@ fn apply_relation(
         match *added_at {
             AddedAt::Word(end) => draft.insert(end, format!(" {add}")),
             AddedAt::QuotedWord(end) => draft.insert(end, format!(" \"{add}\"")),
-            AddedAt::ListedWord(start) => draft.insert(start, format!("\"{add}\", ")),
-            AddedAt::Nowhere => {}
+            AddedAt::Elsewhere => {}
         }
     }
 

@@ -38,11 +38,8 @@ pub(super) enum AddedAt {
     Word(usize),
     /// As a quoted word behind this byte.
     QuotedWord(usize),
-    /// As a quoted word of a list with commas, in front of this byte: whether the last word needs a
-    /// comma depends on what is removed.
-    ListedWord(usize),
-    /// Nowhere: it is not known where.
-    Nowhere,
+    /// Nowhere: other places have words of the same line, and nothing is missing of a part.
+    Elsewhere,
 }
 
 /// What one boot of a kernel gets.
@@ -149,7 +146,10 @@ fn joined_lines(text: &str) -> KernelText {
     let lines = numbered_lines(text).map(|(at, line)| trimmed(at, line));
     let is_read = |bytes: &Range<usize>| !bytes.is_empty() && !text[bytes.clone()].starts_with('#');
     let stretches: Vec<_> = lines.filter(is_read).map(LineStretch::plain).collect();
-    let added_at = stretches.last().map_or(AddedAt::Nowhere, |last| AddedAt::Word(last.bytes.end));
+    // A file of /etc/cmdline.d is one of several.
+    let is_whole = text.split_ascii_whitespace().any(|word| word.starts_with("root="));
+    let last = stretches.last().filter(|_| is_whole);
+    let added_at = last.map_or(AddedAt::Elsewhere, |last| AddedAt::Word(last.bytes.end));
     KernelText { lines: vec![KernelLine { stretches, added_at }], ..KernelText::default() }
 }
 
@@ -221,12 +221,16 @@ fn is_grub_variable(name: &str) -> bool {
 
 /// Variables of Yocto, of the kernel's configuration, and of U-Boot.
 pub(super) fn is_build_variable(name: &str) -> bool {
-    let name = name.split([':', '[']).next().unwrap_or(name);
-    let name = ["_append", "_prepend", "_remove"]
-        .iter()
-        .find_map(|suffix| name.strip_suffix(suffix))
-        .unwrap_or(name);
-    settings::is_listed("build_variable", name)
+    let base = name.split([':', '[']).next().unwrap_or(name);
+    let base = base.split("_append").next().unwrap_or(base);
+    let base = base.split("_prepend").next().unwrap_or(base);
+    // What Yocto takes out of a line is no part of it.
+    settings::is_listed("build_variable", base) && !name.contains(":remove")
+}
+
+/// Whether an assignment, of which this is all before the value, adds to what others assign.
+fn is_added(head: &str) -> bool {
+    head.contains(['+', '.']) || head.contains("append") || head.contains("prepend")
 }
 
 /// An assignment: its name, and where the value begins.
@@ -266,6 +270,7 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
     let mut found = KernelText::default();
     let mut values: Vec<(&str, Range<usize>)> = Vec::new();
     let mut until = 0;
+    let mut is_part = false;
     for (at, line) in numbered_lines(text) {
         if at < until || line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;
@@ -293,10 +298,10 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
         if let Some(why) = not_understood(value, is_quoted) {
             found.refusal.get_or_insert(why);
         }
+        let is_added = is_added(&line[..value_at]);
+        is_part |= is_added && values.iter().all(|(known, _)| *known != name);
         // An indented line may be one of two branches.
-        let is_new = !line.starts_with([' ', '\t'])
-            && !line[..value_at].contains('+')
-            && !value.contains(name);
+        let is_new = !line.starts_with([' ', '\t']) && !is_added && !value.contains(name);
         if is_new && joined == Joined::AllTogether {
             let earlier = values.iter().filter(|(known, _)| *known == name);
             found.replaced.extend(earlier.map(|(_, bytes)| bytes.clone()));
@@ -307,11 +312,16 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
             found.unquoted.push(bytes.clone());
         }
         if joined == Joined::EachAlone {
-            found.lines.push(line_of(bytes));
+            let line = line_of(bytes);
+            let added_at = if is_added { AddedAt::Elsewhere } else { line.added_at };
+            found.lines.push(KernelLine { added_at, ..line });
         }
     }
     if joined == Joined::AllTogether {
         found.lines = grub_lines(&values);
+        for line in found.lines.iter_mut().filter(|_| is_part) {
+            line.added_at = AddedAt::Elsewhere;
+        }
     }
     found
 }
@@ -329,7 +339,7 @@ fn grub_lines(values: &[(&str, Range<usize>)]) -> Vec<KernelLine> {
         normal.into_iter().map(|(_, bytes)| LineStretch::plain(bytes.clone())).collect();
     let is_filled = |stretch: &&LineStretch| !stretch.bytes.is_empty();
     let last = stretches.iter().rfind(is_filled).or(stretches.last());
-    let added_at = last.map_or(AddedAt::Nowhere, |last| AddedAt::Word(last.bytes.end));
+    let added_at = last.map_or(AddedAt::Elsewhere, |last| AddedAt::Word(last.bytes.end));
 
     let mut lines = vec![KernelLine { stretches, added_at }];
     let others = values.iter().filter(|(name, _)| place(name).is_none());
@@ -420,7 +430,8 @@ fn not_understood(value: &str, is_quoted: bool) -> Option<String> {
 fn listed_words(text: &str) -> KernelText {
     let name = if text.contains("kernelParams") { "kernelParams" } else { "kargs" };
     let mut found = KernelText::default();
-    let mut line = KernelLine { stretches: Vec::new(), added_at: AddedAt::Nowhere };
+    // bootc adds up the words of all files.
+    let mut line = KernelLine { stretches: Vec::new(), added_at: AddedAt::Elsewhere };
     let mut outside = 0..0;
     while let Some((open, close)) = next_brackets(text, name, outside.end, &mut found.refusal) {
         found.others += other_lines(&text[outside.end..open], name);
@@ -435,8 +446,6 @@ fn listed_words(text: &str) -> KernelText {
             let whole = bytes.start - 1..bytes.end + 1 + usize::from(has_comma);
             if name != "kargs" {
                 line.added_at = AddedAt::QuotedWord(whole.end);
-            } else if line.stretches.is_empty() {
-                line.added_at = AddedAt::ListedWord(whole.start);
             }
             line.stretches.push(LineStretch { bytes, whole });
         }

@@ -169,7 +169,7 @@ fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[Strin
     let end = offsets.last().map(|last| last + 1);
     offsets.extend(end);
     if !line.is_empty() {
-        kernel_line::judge_inside(draft, &line, &offsets);
+        kernel_line::judge_part(draft, &line, &offsets);
     }
 }
 
