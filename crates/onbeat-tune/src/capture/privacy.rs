@@ -102,6 +102,10 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
         "/proc/swaps" => swaps(&text),
         "/proc/interrupts" => interrupts::counts(&text),
         RELEASE => format!("{}\n", number_of_release(&text)),
+        // Of a unit whether it is masked.
+        _ if path.rsplit_once('/').is_some_and(|(above, _)| UNIT_DIRECTORIES.contains(&above)) => {
+            text.lines().take(1).map(|_| "\n").collect()
+        }
         _ if path.ends_with("/mountinfo") => mounts(&text),
         _ if path.ends_with("config.gz") => return packed_config(bytes),
         _ if path.starts_with("/boot/config-") || path.ends_with("/config") => config(&text),

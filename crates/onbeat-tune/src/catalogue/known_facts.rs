@@ -87,7 +87,7 @@ struct Configured {
     then: &'static str,
 }
 
-/// The first boot file that has a parameter.
+/// The first boot file that has a parameter; of GRUB's files the last one, with the words of all.
 fn configured(survey: &Survey<'_>, name: &str) -> Option<Configured> {
     let is_meant = |word: &&str| {
         let own = word.split('=').next().unwrap_or_default();
@@ -96,15 +96,21 @@ fn configured(survey: &Survey<'_>, name: &str) -> Option<Configured> {
     let in_file = |path: String, then| {
         let text = text(survey, &path)?;
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-        let words = lines.flat_map(|line| line.split([' ', '\t', '"', '\'']));
+        let words = lines.flat_map(|line| line.split([' ', '\t', '"', '\'', ')']));
         let words: Vec<String> = words.filter(is_meant).map(str::to_owned).collect();
         (!words.is_empty()).then_some(Configured { path, words, then })
     };
-    let known = BOOT_FILES.iter().find_map(|(path, then)| in_file((*path).to_owned(), *then));
-    known.or_else(|| {
-        let drop_ins = survey.host().names("/etc/default/grub.d").unwrap_or_default();
-        let path = |name: &String| format!("/etc/default/grub.d/{name}");
-        drop_ins.iter().find_map(|name| in_file(path(name), BOOT_FILES[0].1))
+    // A drop-in replaces what the files before it assign, or adds to it.
+    let (grub, then) = BOOT_FILES[0];
+    let drop_ins = survey.host().names("/etc/default/grub.d").unwrap_or_default();
+    let drop_ins = drop_ins.iter().filter(|name| name.ends_with(".cfg"));
+    let drop_ins = drop_ins.map(|name| format!("/etc/default/grub.d/{name}"));
+    let of_grub = std::iter::once(grub.to_owned()).chain(drop_ins);
+    let of_grub = of_grub.filter_map(|path| in_file(path, then)).reduce(|earlier, later| {
+        Configured { words: [earlier.words, later.words].concat(), ..later }
+    });
+    of_grub.or_else(|| {
+        BOOT_FILES[1..].iter().find_map(|(path, then)| in_file((*path).to_owned(), *then))
     })
 }
 

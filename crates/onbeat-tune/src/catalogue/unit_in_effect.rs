@@ -1,9 +1,11 @@
 //! What systemd's files say beside what is in effect: a unit that was edited and not loaded, a
 //! service that was not started again since.
 //!
-//! Read are the unit's file and its drop-ins, in systemd's order; the last assignment counts.
-//! Specifiers, templates and settings made with `systemctl set-property --runtime` elsewhere are not
-//! followed: then nothing is said.
+//! Read are the file of the unit, or of its template, and the drop-ins, in systemd's order; the last
+//! assignment counts. Specifiers, drop-ins for several units and settings made with `systemctl
+//! set-property` are not followed: then nothing is said.
+
+use std::collections::BTreeMap;
 
 use super::probes::unit::UNIT_DIRECTORIES;
 use super::survey::Survey;
@@ -20,8 +22,10 @@ pub(super) fn not_in_effect(id: &str, survey: &Survey<'_>) -> Option<String> {
             ))
         }),
         "shield.systemd_affinity" => {
-            let path = "/etc/systemd/system.conf";
-            let value = last_in(&survey.host().read(path).ok()?, "CPUAffinity")?;
+            let main = "/etc/systemd/system.conf".to_owned();
+            let drop_ins = ["/etc", "/run", "/usr/lib"];
+            let drop_ins = drop_ins.map(|above| format!("{above}/systemd/system.conf.d"));
+            let (path, value) = last_assigned(Some(main), &drop_ins, "CPUAffinity", survey)?;
             Some(format!(
                 "{path} has CPUAffinity={value}, the first process has not: systemctl daemon-reexec, and start services again"
             ))
@@ -70,18 +74,40 @@ fn unit_of_loop(survey: &Survey<'_>) -> Option<String> {
 
 /// The file and the value of the assignment that counts for a unit.
 fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<(String, String)> {
-    let read = |path: String| Some((survey.host().read(&path).ok()?, path));
-    let main = UNIT_DIRECTORIES.iter().find_map(|directory| read(format!("{directory}/{unit}")));
-    // Those of /etc come last and count most.
-    let drop_ins = UNIT_DIRECTORIES.iter().rev().flat_map(|directory| {
-        let directory = format!("{directory}/{unit}.d");
-        let mut names = survey.host().names(&directory).unwrap_or_default();
-        names.retain(|name| name.ends_with(".conf"));
-        names.into_iter().filter_map(move |name| read(format!("{directory}/{name}")))
+    let template = unit.split_once('@').and_then(|(name, instance)| {
+        instance.rsplit_once('.').map(|(_, kind)| format!("{name}@.{kind}"))
     });
-    let in_file = |(text, path): (String, String)| Some((path, last_in(&text, setting)?));
-    let found = main.into_iter().chain(drop_ins).filter_map(in_file).next_back();
-    found.filter(|(_, value)| !value.is_empty())
+    let names: Vec<&str> = std::iter::once(unit).chain(template.as_deref()).collect();
+    let paths = |end: &str| -> Vec<String> {
+        let of = |name: &&str| UNIT_DIRECTORIES.map(|above| format!("{above}/{name}{end}"));
+        names.iter().flat_map(of).collect()
+    };
+    let main = paths("").into_iter().find(|path| survey.host().exists(path).unwrap_or(false));
+    last_assigned(main, &paths(".d"), setting, survey)
+}
+
+/// The file and the value of the assignment that counts: drop-ins are read in the order of their
+/// names, and of one name that in the first directory.
+fn last_assigned(
+    main: Option<String>,
+    directories: &[String],
+    setting: &str,
+    survey: &Survey<'_>,
+) -> Option<(String, String)> {
+    let mut drop_ins = BTreeMap::new();
+    for directory in directories {
+        for name in survey.host().names(directory).unwrap_or_default() {
+            let path = format!("{directory}/{name}");
+            drop_ins.entry(name).or_insert(path);
+        }
+    }
+    drop_ins.retain(|name, _| name.ends_with(".conf"));
+    let in_file = |path: String| {
+        let value = last_in(&survey.host().read(&path).ok()?, setting)?;
+        Some((path, value))
+    };
+    let found = main.into_iter().chain(drop_ins.into_values()).filter_map(in_file).next_back();
+    found.filter(|(_, value)| !value.is_empty() && !value.contains('%'))
 }
 
 /// The last value of a setting in a text; empty where it was reset.

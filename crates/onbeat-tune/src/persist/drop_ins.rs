@@ -1,5 +1,6 @@
 //! The texts of the files that persist settings.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
@@ -158,17 +159,20 @@ const SYSCTL_DIRECTORIES: [&str; 4] =
 
 /// Files that set the same sysctls after onbeat's.
 pub(super) fn overridden(files: &EtcFiles, settings: &BootSettings) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut paths = BTreeMap::new();
     for directory in SYSCTL_DIRECTORIES {
-        for name in
-            files.names(directory).into_iter().filter(|name| name.as_str() > "90-onbeat.conf")
-        {
+        for name in files.names(directory) {
             let path = format!("{directory}/{name}");
-            let text = files.read(&path).ok().flatten().unwrap_or_default();
-            found.extend(same_names(&text, settings).map(|line| format!("{path}: {line}")));
+            paths.entry(name).or_insert(path);
         }
     }
+    paths.retain(|name, _| name.as_str() > "90-onbeat.conf" && name.ends_with(".conf"));
 
+    let mut found = Vec::new();
+    for path in paths.into_values() {
+        let text = files.read(&path).ok().flatten().unwrap_or_default();
+        found.extend(same_names(&text, settings).map(|line| format!("{path}: {line}")));
+    }
     found
 }
 

@@ -341,6 +341,8 @@ fn a_service_is_stopped_when_it_neither_runs_nor_is_enabled() {
     assert_eq!(machine.verdict("irq.irqbalance"), "good");
     machine.file("/etc/systemd/system/multi-user.target.wants/irqbalance.service", "");
     assert_eq!(machine.verdict("irq.irqbalance"), "bad", "it would start at boot");
+    machine.file("/etc/systemd/system/irqbalance.service", "");
+    assert_eq!(machine.verdict("irq.irqbalance"), "good", "it is masked");
     machine.remove("/etc");
     assert_verdict(&machine.verdict("irq.irqbalance"), "unknown", "/etc/systemd/system");
     machine.remove("/sys/fs/cgroup/system.slice");
@@ -581,6 +583,17 @@ fn what_the_boot_file_has_and_the_running_kernel_has_not_is_told_apart() {
     // A comment is no setting.
     machine.file("/etc/default/grub", "#GRUB_CMDLINE_LINUX=\"isolcpus=3\"\n");
     assert!(machine.finding("shield.isolcpus", &setup()).fix.contains("boot with"));
+
+    // As onbeat's own drop-in writes it; what it replaces is not in another boot entry.
+    let drop_in = "/etc/default/grub.d/90-onbeat.cfg";
+    let own = "isolcpus=managed_irq,domain,3";
+    machine.file(drop_in, &format!("GRUB_CMDLINE_LINUX=\"$(without \"$OLD\"){own} audit=0\"\n"));
+    machine.file("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"isolcpus=2\"\n");
+    let fix = machine.finding("shield.isolcpus", &setup()).fix;
+    assert!(fix.starts_with(&format!("{drop_in} has {own}, the running kernel has not")), "{fix}");
+    machine.file("/proc/cmdline", &format!("quiet {own}\n"));
+    let current = machine.finding("shield.isolcpus", &setup()).current;
+    assert!(!current.contains("grub"), "{current}");
 }
 
 #[test]
@@ -775,6 +788,22 @@ fn a_unit_that_is_not_in_effect_is_named_with_what_loads_it() {
     assert!(fix.contains(&sentence) && fix.contains("systemctl restart robot.service"), "{fix}");
     let fix = machine.finding("proc.affinity", &setup).fix;
     assert!(!fix.contains("robot.service"), "a comment intends nothing: {fix}");
+
+    // Drop-ins are read by name, and one in /etc hides that of the same name.
+    for (path, is_read) in [
+        ("/usr/lib/systemd/system/robot.service.d/50-policy.conf", false),
+        ("/run/systemd/system/robot.service.d/60-policy.conf", true),
+    ] {
+        machine.file(path, "[Service]\nCPUSchedulingPolicy=rr\n");
+        let fix = machine.finding("proc.policy", &setup).fix;
+        assert_eq!(fix.contains(&format!("{path} has CPUSchedulingPolicy=rr")), is_read, "{fix}");
+        assert_eq!(fix.contains(&sentence), !is_read, "{fix}");
+    }
+    let template = "/etc/systemd/system/robot@.service";
+    machine.file("/proc/900/cgroup", "0::/system.slice/system-robot.slice/robot@left.service\n");
+    machine.file(template, "[Service]\nCPUSchedulingPolicy=fifo\nCPUSchedulingPriority=%i\n");
+    let fix = machine.finding("proc.policy", &setup).fix;
+    assert!(fix.starts_with(&format!("{template} has CPUSchedulingPolicy=fifo, the")), "{fix}");
 }
 
 #[test]

@@ -399,7 +399,12 @@ fn later_files_that_set_the_same_value_are_named() {
         "/etc/sysctl.d/99-local.conf",
         "# own\nkernel.timer_migration=1\nvm.swappiness=1\n",
     );
-    put(root.path(), "/usr/lib/sysctl.d/50-default.conf", "kernel.timer_migration=1\n");
+    // Read before, hidden by the file of the same name in /etc, and not read at all.
+    for path in
+        ["lib/sysctl.d/50-default.conf", "lib/sysctl.d/99-local.conf", "lib/sysctl.d/99.bak"]
+    {
+        put(root.path(), &format!("/usr/{path}"), "kernel.timer_migration=1\n");
+    }
     let persisted = persist(root.path(), &settings()).unwrap();
     assert_eq!(persisted.overridden, ["/etc/sysctl.d/99-local.conf: kernel.timer_migration=1"]);
 }

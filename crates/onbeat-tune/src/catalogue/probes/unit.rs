@@ -1,5 +1,7 @@
 //! Units of systemd, and the processes of services where systemd does not run.
 
+use std::io::ErrorKind;
+
 use serde::Deserialize;
 
 use super::{NoValue, Probe, ProbeReading};
@@ -102,12 +104,22 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
             // The link's target may lie outside of a captured tree: its name is enough.
             let names = survey.names(&format!("{directory}/{wants}"))?;
             if names.iter().any(|name| name == unit) {
-                return Ok(true);
+                return Ok(!is_masked(unit, survey));
             }
         }
     }
 
     Ok(false)
+}
+
+/// Whether a unit is masked, which leaves the links of targets to it: its file in /etc or /run is a
+/// link to /dev/null, or empty.
+fn is_masked(unit: &str, survey: &Survey<'_>) -> bool {
+    let masks = |directory: &&str| match survey.host().read(&format!("{directory}/{unit}")) {
+        Ok(text) => text.is_empty(),
+        Err(error) => error.kind() == ErrorKind::InvalidInput,
+    };
+    UNIT_DIRECTORIES[..2].iter().any(masks)
 }
 
 fn is_installed(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
