@@ -109,16 +109,36 @@ impl BootLoader {
         }
     }
 
-    /// Commands that bring parameters, or their removal, into effect at the next boot.
+    /// Whether parameters are in no file that onbeat writes: commands replace those of others.
+    pub(super) const fn is_edited_by_commands(&self) -> bool {
+        matches!(self, Self::Grubby | Self::Ostree | Self::Kernelstub)
+    }
+
+    /// Commands that bring parameters into effect at the next boot, in place of others of the same
+    /// names; or the others in their place.
     pub(super) fn commands(
         &self,
         parameters: &[String],
+        others: &[String],
         direction: ParameterEdit,
     ) -> Vec<FollowUp> {
         let why = "writes the boot entries; the next boot uses them";
-        let option = |added, removed| match direction {
-            ParameterEdit::In => added,
-            ParameterEdit::Out => removed,
+        let without = |words: &[String], known: &[String]| -> Vec<String> {
+            words.iter().filter(|word| !known.contains(word)).cloned().collect()
+        };
+        let displaced = without(others, parameters);
+        let (added, removed) = match direction {
+            ParameterEdit::In => (parameters.to_vec(), displaced),
+            ParameterEdit::Out => (displaced, without(parameters, others)),
+        };
+        let edit = |program: &[&str], options: Vec<String>| -> Vec<FollowUp> {
+            let mut command = FollowUp::new(program, why);
+            let is_edit = !options.is_empty();
+            command.command.extend(options);
+            is_edit.then_some(command).into_iter().collect()
+        };
+        let joined = |option: &str, words: &[String]| {
+            (!words.is_empty()).then(|| format!("{option}={}", words.join(" ")))
         };
         match self {
             _ if parameters.is_empty() => Vec::new(),
@@ -129,21 +149,18 @@ impl BootLoader {
                 vec![FollowUp::new(&["kernel-install", "add-all"], &why)]
             }
             Self::Grubby => {
-                let option = option("--args", "--remove-args");
-                let option = format!("{option}={}", parameters.join(" "));
-                vec![FollowUp::new(&["grubby", "--update-kernel=ALL", &option], why)]
+                let options = [joined("--remove-args", &removed), joined("--args", &added)];
+                edit(&["grubby", "--update-kernel=ALL"], options.into_iter().flatten().collect())
             }
             Self::Kernelstub => {
-                let option = option("--add-options", "--delete-options");
-                vec![FollowUp::new(&["kernelstub", option, &parameters.join(" ")], why)]
+                let options =
+                    [joined("--delete-options", &removed), joined("--add-options", &added)];
+                edit(&["kernelstub"], options.into_iter().flatten().collect())
             }
             Self::Ostree => {
-                let option = option("--append-if-missing", "--delete-if-present");
-                let options: Vec<String> =
-                    parameters.iter().map(|text| format!("{option}={text}")).collect();
-                let mut command = vec!["rpm-ostree", "kargs"];
-                command.extend(options.iter().map(String::as_str));
-                vec![FollowUp::new(&command, why)]
+                let removed = removed.iter().map(|word| format!("--delete-if-present={word}"));
+                let added = added.iter().map(|word| format!("--append-if-missing={word}"));
+                edit(&["rpm-ostree", "kargs"], removed.chain(added).collect())
             }
             Self::GrubFile | Self::RaspberryPi { .. } | Self::ByHand { .. } | Self::Unknown => {
                 Vec::new()

@@ -180,6 +180,7 @@ pub struct Persisted {
 pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, PersistError> {
     settings.validate()?;
     let files = EtcFiles::open(root)?;
+    let earlier = PersistRecord::read(root)?;
     let removed = remove(root, UndoMode::Careful)?;
     if let Some((path, _)) =
         removed.files.iter().find(|(_, outcome)| *outcome == RemovalOutcome::ChangedSince)
@@ -193,7 +194,7 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
         files.refuse_existing(&file.path)?;
     }
 
-    let record = PersistRecord::new(&files, settings.clone(), planned, &loader);
+    let record = PersistRecord::new(&files, settings.clone(), planned, &loader, earlier.as_ref());
     record.write(&files)?;
     if let Err(error) = write_files(&files, &record.files) {
         // The first error counts; what cannot be removed stays on record.
@@ -201,9 +202,13 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
         return Err(error);
     }
 
+    // What the earlier settings need to go, and these do not need to come.
+    let mut follow_ups = removed.follow_ups;
+    follow_ups.retain(|command| !record.follow_ups.contains(command));
+    follow_ups.extend(record.follow_ups.iter().cloned());
     Ok(Persisted {
         files: record.files.iter().map(|file| file.path.clone()).collect(),
-        follow_ups: record.follow_ups.clone(),
+        follow_ups,
         by_hand: loader.by_hand(&settings.kernel_parameters),
         fallback: loader.fallback().filter(|_| !settings.kernel_parameters.is_empty()),
         overridden: drop_ins::overridden(&files, settings),

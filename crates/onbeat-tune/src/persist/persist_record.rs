@@ -1,5 +1,6 @@
 //! What was persisted, on disk before the first file is written.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use super::drop_ins::PlannedFile;
 use super::etc_files::EtcFiles;
 use super::settings::BootSettings;
 use super::{FollowUp, PersistError};
+use crate::catalogue::survey::name_of;
 use crate::private;
 
 const PATH: &str = "/var/lib/onbeat/persisted.json";
@@ -41,6 +43,9 @@ pub struct PersistRecord {
     pub directories: Vec<String>,
     /// Directories that were made for this record, the outermost first.
     pub state_directories: Vec<String>,
+    /// Kernel parameters of others under the names of onbeat's, which commands replace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
     /// Commands that the files need.
     pub follow_ups: Vec<FollowUp>,
     /// Commands that their removal needs.
@@ -53,6 +58,7 @@ impl PersistRecord {
         settings: BootSettings,
         planned: Vec<PlannedFile>,
         loader: &BootLoader,
+        earlier: Option<&Self>,
     ) -> Self {
         let mut directories: Vec<String> =
             planned.iter().flat_map(|file| files.missing_directories(&file.path)).collect();
@@ -60,8 +66,12 @@ impl PersistRecord {
         directories.dedup();
 
         let parameters = &settings.kernel_parameters;
-        let mut follow_ups = loader.commands(parameters, ParameterEdit::In);
-        let mut removal = loader.commands(parameters, ParameterEdit::Out);
+        let replaced = match loader.is_edited_by_commands() {
+            true => parameters_of_others(files, parameters, earlier),
+            false => Vec::new(),
+        };
+        let mut follow_ups = loader.commands(parameters, &replaced, ParameterEdit::In);
+        let mut removal = loader.commands(parameters, &replaced, ParameterEdit::Out);
         let manager = settings.service_cpus.is_some().then(|| {
             FollowUp::new(
                 &["systemctl", "daemon-reexec"],
@@ -91,6 +101,7 @@ impl PersistRecord {
             files: planned,
             directories,
             state_directories: files.missing_directories(PATH),
+            replaced,
             follow_ups,
             removal,
         }
@@ -134,6 +145,23 @@ impl PersistRecord {
         files.remove(PATH)?;
         files.remove_directories(made_directories)
     }
+}
+
+/// Parameters under the names of onbeat's on the line of the running kernel, and those that an earlier
+/// call has replaced; without that call's own.
+fn parameters_of_others(
+    files: &EtcFiles,
+    parameters: &[String],
+    earlier: Option<&PersistRecord>,
+) -> Vec<String> {
+    let line = files.read("/proc/cmdline").ok().flatten().unwrap_or_default();
+    let own = earlier.map(|record| record.settings.kernel_parameters.as_slice());
+    let own = own.unwrap_or_default();
+    let running = line.split_whitespace().take_while(|word| *word != "--").map(str::to_owned);
+    let running = running.filter(|word| !own.contains(word));
+    let replaced = earlier.into_iter().flat_map(|record| record.replaced.iter().cloned());
+    let has_name = |word: &String| parameters.iter().any(|of| name_of(of) == name_of(word));
+    running.chain(replaced).filter(has_name).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The boot that runs below a root directory; empty where no kernel runs there.

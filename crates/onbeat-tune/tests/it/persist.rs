@@ -187,10 +187,35 @@ fn commands_are_returned_and_never_run() {
         lines(&machines[6].1).0[0].starts_with("rpm-ostree kargs --append-if-missing=isolcpus=")
     );
     assert!(lines(&machines[7].1).1.unwrap().contains(parameters));
-    assert_eq!(lines(&machines[8].1).0[0], format!("kernelstub --add-options '{parameters}'"));
+    assert_eq!(lines(&machines[8].1).0[0], format!("kernelstub '--add-options={parameters}'"));
     let jetson = lines(&machines[9].1).1.unwrap();
     assert!(jetson.contains("APPEND") && jetson.ends_with(parameters), "{jetson}");
     assert!(lines(&machines[10].1).1.unwrap().contains("boot.kernelParams"));
+}
+
+/// Of two isolcpus= the kernel keeps the first one, which would be that of the user.
+#[test]
+fn commands_replace_parameters_of_others_and_bring_them_back() {
+    let root = root(&[("/run/ostree-booted", "")]);
+    put(root.path(), "/proc/cmdline", "root=/dev/sda isolcpus=1 skew_tick=1 -- isolcpus=0\n");
+    let first = |commands: &[FollowUp]| commands[0].line();
+    let kargs = "rpm-ostree kargs --delete-if-present=isolcpus=";
+    let own = "isolcpus=managed_irq,domain,3";
+    let persisted = persist(root.path(), &settings()).unwrap();
+    let expected = format!("{kargs}1 --append-if-missing={own} --append-if-missing=skew_tick=1");
+    assert_eq!(first(&persisted.follow_ups), expected);
+
+    // Persisted again after a restart: the earlier parameters go first.
+    put(root.path(), "/proc/cmdline", &format!("root=/dev/sda {own} skew_tick=1\n"));
+    let mut other = BootSettings::default();
+    other.add_parameter("isolcpus=2");
+    let persisted = persist(root.path(), &other).unwrap();
+    let lines: Vec<_> = persisted.follow_ups.iter().map(FollowUp::line).collect();
+    assert_eq!(lines[0], format!("{kargs}managed_irq,domain,3 --append-if-missing=isolcpus=1"));
+    let last = format!("{kargs}1 --append-if-missing=isolcpus=2");
+    assert_eq!(lines.last(), Some(&last), "{lines:?}");
+    let removed = remove(root.path(), UndoMode::Careful).unwrap();
+    assert_eq!(first(&removed.follow_ups), format!("{kargs}2 --append-if-missing=isolcpus=1"));
 }
 
 /// grub-mkconfig reads the user's file and then the drop-ins by a shell.
