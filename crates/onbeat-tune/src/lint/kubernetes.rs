@@ -7,7 +7,7 @@ use super::LintError;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::kernel_line;
-use super::settings;
+use super::settings::{self, PlacedSetting};
 use super::yaml::{self, YamlValue};
 
 /// The values below one key.
@@ -93,7 +93,8 @@ fn quantity(text: &str) -> Option<f64> {
 /// Keys with words of the kernel command line: of OpenShift's operators, and of Talos.
 const KERNEL_WORDS: [&str; 3] = ["kernelArguments", "additionalKernelArgs", "extraKernelArgs"];
 
-/// Judges a manifest of Kubernetes: whole CPUs of its own need equal requests and limits.
+/// Judges a manifest of Kubernetes, or a machine's configuration of Talos: whole CPUs of its own need
+/// equal requests and limits.
 pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
     let values = yaml::values(draft.text()).map_err(|what| LintError::Yaml { what })?;
     let mut done = None;
@@ -110,9 +111,16 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
                 judge_kernel_words(draft, &values, list);
             }
             done = Some(list);
-        } else if keys == ["cpuManagerPolicy"] {
+        } else if keys.ends_with(&["cpuManagerPolicy"]) {
             let path = &of.path[..of.path.len() - 1];
-            draft.remark(bytes, cpu_manager(&Section { values: &values, path }, &of.value));
+            let kubelet = Section { values: &values, path };
+            // An operator adds its own settings to those in a manifest of another kind.
+            let is_whole = keys.len() == 1;
+            draft.remark(bytes, cpu_manager(&kubelet, &of.value, is_whole));
+        } else if let ["machine", "sysctls", name] = keys[..] {
+            let (name, value_bytes) = (name.to_owned(), of.value_bytes.clone());
+            let placed = PlacedSetting { name, value: &of.value, bytes, value_bytes };
+            settings::judge(draft, "sysctl", &placed, None);
         } else if keys.ends_with(&["capabilities", "add"]) && !of.value.is_empty() {
             draft.remark(bytes, settings::remark("container", "cap_add", &of.value));
         } else if keys.ends_with(&["securityContext", "privileged"]) && of.value == "true" {
@@ -155,6 +163,11 @@ fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[Strin
     let (mut line, mut offsets) = (String::new(), Vec::new());
     let is_of_list = |of: &&YamlValue| of.path.len() == list.len() + 1 && of.path.starts_with(list);
     for of in values.iter().filter(is_of_list) {
+        if of.value.starts_with('-') {
+            let message = "Talos takes this word out of its own line.";
+            draft.pass_over(of.bytes.clone(), LintVerdict::Known, message);
+            continue;
+        }
         // What the quotes of YAML change has no place of its own.
         if of.value.is_empty() || draft.text()[of.value_bytes.clone()] != of.value {
             continue;
@@ -174,11 +187,13 @@ fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[Strin
 }
 
 /// The kubelet's policy (pkg/kubelet/cm/cpumanager/policy_static.go).
-fn cpu_manager(kubelet: &Section<'_>, policy: &str) -> LintRemark {
+fn cpu_manager(kubelet: &Section<'_>, policy: &str, is_whole: bool) -> LintRemark {
     let reserved: [&[&str]; 3] =
         [&["reservedSystemCPUs"], &["systemReserved", "cpu"], &["kubeReserved", "cpu"]];
+    let is_given =
+        |key: &&[&str]| kubelet.get(key).is_some_and(|value| !matches!(value, "" | "0" | "0m"));
     let (verdict, message) = match policy {
-        "static" if reserved.iter().any(|key| kubelet.get(key).is_some()) => {
+        "static" if !is_whole || reserved.iter().any(is_given) => {
             (LintVerdict::Valid, "Valid; Guaranteed pods with whole CPUs get CPUs of their own.")
         }
         "static" => (

@@ -199,6 +199,11 @@ fn by_shape(text: &str) -> Option<LintSubject> {
     if has_key("apiVersion:") && has_key("kind:") {
         return Some(LintSubject::KubernetesPod);
     }
+    // Talos: a configuration of a machine, or a patch of one.
+    let of_talos = ["sysctls:", "extraKernelArgs:", "kubelet:"];
+    if has_key("machine:") && of_talos.iter().any(|key| text.contains(key)) {
+        return Some(LintSubject::KubernetesPod);
+    }
     has_key("services:").then_some(LintSubject::ComposeFile)
 }
 

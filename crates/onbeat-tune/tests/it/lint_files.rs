@@ -864,6 +864,14 @@ fn manifests_for_nodes_are_judged() {
     assert_eq!(verdict(&report, "cpuManagerPolicy: static"), Incomplete);
     let report = self::report(&(kubelet("static") + "reservedSystemCPUs: 0-1\n"));
     assert_eq!(verdict(&report, "cpuManagerPolicy: static"), Valid);
+    // OpenShift adds what it reserves.
+    let operator = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec:\n  kubeletConfig:\n    cpuManagerPolicy: static\n";
+    assert_eq!(verdict(&self::report(operator), "cpuManagerPolicy: static"), Valid);
+    let talos = "machine:\n  install:\n    extraKernelArgs: [nohlt, -init_on_alloc]\n  sysctls:\n    kernel.numa_balancing: \"1\"\n";
+    let report = self::report(talos);
+    assert_eq!(verdict(&report, "nohlt"), NoEffect);
+    assert_eq!(verdict(&report, "-init_on_alloc"), Known);
+    assert_eq!(verdict(&report, "kernel.numa_balancing: \"1\""), Harmful);
 }
 
 #[test]
