@@ -78,7 +78,7 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
                 setting.name = setting.name.trim_start_matches('-').replace('/', ".");
                 all.push((setting, with_end(text, at, line)));
             }
-            None => unknown_line(draft, at, line),
+            None => judge_without_sign(draft, at, line),
         }
     }
     let last_values: HashMap<_, _> =
@@ -109,6 +109,23 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
             settings::judge(draft, "sysctl", setting, Some(line.clone()));
         }
     }
+}
+
+/// A line of `sysctl.d` without the sign of an assignment, as other files and programs have it.
+fn judge_without_sign(draft: &mut Draft<'_>, at: usize, line: &str) {
+    let name = line.trim_start().split([' ', '\t', ':']).next().unwrap_or_default();
+    let name = name.replace('/', ".");
+    if !settings::is_known("sysctl", &name) {
+        unknown_line(draft, at, line);
+        return;
+    }
+    let start = at + line.len() - line.trim_start().len();
+    let id = settings::remark("sysctl", &name, "").id;
+    let message =
+        "Not an assignment, and ignored with a message in the log: it takes NAME = VALUE.";
+    let verdict = LintVerdict::NoEffect;
+    let remark = LintRemark { id, verdict, message: message.to_owned(), instead: None };
+    draft.remark(start..at + line.trim_end().len(), remark);
 }
 
 /// What is said of the runtime and the period of real-time threads in a file that has both, by

@@ -42,7 +42,7 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 9] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 13] = [
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -72,7 +72,7 @@ const NOT_JUDGED: [(&[&str], &str, &str); 9] = [
         "Give the tuned.conf that includes it, or the /proc/cmdline that comes of it",
     ),
     (
-        &["GOVERNOR=", "CPUPOWER_", "CPU_SCALING_GOVERNOR_ON_AC=", "< POWER_MODEL "],
+        &["GOVERNOR=", "governor=", "CPUPOWER_", "CPU_SCALING_GOVERNOR_ON_AC=", "< POWER_MODEL "],
         "a configuration of cpupower, cpufrequtils, TLP or nvpmodel",
         "What is in effect: onbeat tune check freq.governor",
     ),
@@ -80,6 +80,26 @@ const NOT_JUDGED: [(&[&str], &str, &str); 9] = [
         &["RTIRQ_"],
         "a configuration of rtirq",
         "The priorities in effect: onbeat tune check irq.thread_prio",
+    ),
+    (
+        &["w ", "w\t", "w! ", "w+ ", "w- ", "devices/system/", "kernel/mm/"],
+        "a file of tmpfiles.d, or a sysfs.conf",
+        "The values in effect: onbeat tune check",
+    ),
+    (
+        &["\"kernel_options\""],
+        "the configuration of kernelstub",
+        "Give the words of kernel_options as one line, with --as kernel-line",
+    ),
+    (
+        &["\"runArgs\""],
+        "a devcontainer.json",
+        "Give the words of runArgs as one line, behind docker run",
+    ),
+    (
+        &["\"default-ulimits\"", "\"cpu-rt-runtime\"", "[containers]"],
+        "a configuration of the docker daemon or of podman",
+        "Give what starts the container: docker run, a compose file or a unit",
     ),
     (
         &["[wsl2]"],
@@ -255,6 +275,8 @@ fn by_lines(text: &str) -> Option<LintSubject> {
             && !name.contains(' ')
             && !value.contains('=')
             && !has_words
+            // A path below /sys.
+            && !name.starts_with("kernel/mm/")
     };
     let mut lines = contents(text).peekable();
     lines.peek()?;
@@ -365,6 +387,11 @@ mod tests {
             ("isolated_cores=2-23\n", "variables of TuneD"),
             ("RTIRQ_NAME_LIST=\"snd usb\"\n", "rtirq"),
             ("ENABLE=\"true\"\nGOVERNOR=\"ondemand\"\n", "cpupower"),
+            ("d /run/a\nw\t/sys/kernel/mm/ksm/run - - - - 0\n", "tmpfiles.d"),
+            ("kernel/mm/transparent_hugepage/enabled = never\n", "sysfs.conf"),
+            ("{\n  \"user\": {\n    \"kernel_options\": [\"isolcpus=2\"]\n", "kernelstub"),
+            ("{\n  \"runArgs\": [\"--cap-add=SYS_NICE\"]\n}\n", "devcontainer"),
+            ("[containers]\ndefault_ulimits = [\"rtprio=99\"]\n", "podman"),
             ("[wsl2]\nkernelCommandLine=isolcpus=2\n", ".wslconfig"),
             ("#!/bin/sh\nsudo cset shield --cpu 2-3\nchrt -f 99 ./loop\n", "script"),
         ] {

@@ -515,6 +515,8 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     assert_eq!(verdict(&twice, "kernel.sched_rt_runtime_us=-1"), Contradiction, "{twice}");
     let moved = self::report("kernel.sched_migration_cost_ns=5000000\n");
     assert_eq!(verdict(&moved, "kernel.sched_migration_cost_ns=5000000"), NoEffect);
+    let unsigned = self::report("vm.swappiness = 10\nkernel.panic = 5\nvm.stat_interval: 10\n");
+    assert_eq!(verdict(&unsigned, "vm.stat_interval: 10"), NoEffect);
 }
 
 #[test]
