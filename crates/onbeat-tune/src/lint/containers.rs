@@ -301,8 +301,16 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
 
 fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool) {
     let bytes = of.bytes.clone();
+    let before = &draft.text()[bytes.start..of.value_bytes.start];
     if is_variable(&name, &of.value) {
         variable(draft, bytes);
+    } else if name == "cpuset" && of.value.parse::<u32>().is_ok() && !before.ends_with(['"', '\''])
+    {
+        let message =
+            "docker compose refuses a number, and starts nothing: a list of CPUs is a text.";
+        let remark = LintRemark::new("shield.plan", LintVerdict::InvalidValue, message);
+        let instead = format!("{before}\"{}\"", of.value);
+        draft.correct(bytes, remark, Some(instead));
     } else if name == "cpuset" {
         judge_cpuset(draft, &of.value, bytes);
     } else if let Some(remark) = refused_limit(&name, &of.value) {

@@ -49,6 +49,11 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
     }
     let values = yaml::values(draft.text()).map_err(|what| LintError::Yaml { what })?;
     for of in &values {
+        let is_prefix = of.keys().last() == Some(&"launch-prefix");
+        if let Some(remark) = started_by_chrt(&of.value).filter(|_| is_prefix) {
+            draft.remark(of.bytes.clone(), remark);
+            continue;
+        }
         let Some(name) = of_manager(of).filter(|name| settings::is_known("ros", name)) else {
             draft.add_others(1);
             continue;
@@ -60,9 +65,14 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
     Ok(())
 }
 
-/// The name of a parameter of the controller manager itself, or of all nodes.
+/// The name of a parameter of the controller manager itself, of all nodes, or of the thread that a
+/// controller has of its own.
 fn of_manager(of: &YamlValue) -> Option<String> {
     match of.keys()[..] {
+        [.., "async_parameters", name] => Some(name.to_owned()),
+        [.., name] if name.starts_with("async_parameters.") => {
+            name.split_once('.').map(|(_, name)| name.to_owned())
+        }
         [.., node, "ros__parameters", name]
             if node.contains("controller_manager") || node == "/**" =>
         {

@@ -42,7 +42,7 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 13] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 14] = [
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -85,6 +85,11 @@ const NOT_JUDGED: [(&[&str], &str, &str); 13] = [
         &["w ", "w\t", "w! ", "w+ ", "w- ", "devices/system/", "kernel/mm/"],
         "a file of tmpfiles.d, or a sysfs.conf",
         "The values in effect: onbeat tune check",
+    ),
+    (
+        &["context.modules", "jackd ", "/usr/bin/jackd"],
+        "a configuration of PipeWire or JACK",
+        "The priorities in effect: onbeat tune check proc.policy --task NAME",
     ),
     (
         &["\"kernel_options\""],
@@ -218,6 +223,9 @@ fn by_shape(text: &str) -> Option<LintSubject> {
     };
     if has_key("apiVersion:") && has_key("kind:") {
         return Some(LintSubject::KubernetesPod);
+    }
+    if has_key("launch:") {
+        return Some(LintSubject::RosParameters);
     }
     // Talos: a configuration of a machine, or a patch of one.
     let of_talos = ["sysctls:", "extraKernelArgs:", "kubelet:"];
@@ -357,6 +365,7 @@ mod tests {
             ("-m 1G\n", LintSubject::QemuArguments),
             ("<domain/>", LintSubject::LibvirtXml),
             ("<?xml version='1.0'?>\n<launch/>", LintSubject::RosParameters),
+            ("launch:\n- node: {pkg: a, exec: b}\n", LintSubject::RosParameters),
         ];
         for (text, expected) in cases {
             assert_eq!(LintSubject::recognise(text, None), Ok(expected), "{text}");
@@ -388,6 +397,7 @@ mod tests {
             ("RTIRQ_NAME_LIST=\"snd usb\"\n", "rtirq"),
             ("ENABLE=\"true\"\nGOVERNOR=\"ondemand\"\n", "cpupower"),
             ("d /run/a\nw\t/sys/kernel/mm/ksm/run - - - - 0\n", "tmpfiles.d"),
+            ("/usr/bin/jackd -R -P95 -dalsa\n", "JACK"),
             ("kernel/mm/transparent_hugepage/enabled = never\n", "sysfs.conf"),
             ("{\n  \"user\": {\n    \"kernel_options\": [\"isolcpus=2\"]\n", "kernelstub"),
             ("{\n  \"runArgs\": [\"--cap-add=SYS_NICE\"]\n}\n", "devcontainer"),

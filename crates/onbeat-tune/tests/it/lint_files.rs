@@ -793,6 +793,9 @@ fn compose_files_and_pods_are_judged_by_their_keys() {
     assert_eq!(verdict(&report, "cpus: \"1.5\""), Harmful);
     assert_eq!(verdict(&report, "SYS_NICE"), Valid);
     assert_eq!(report.corrected, text.replace("65536", "-1"));
+    let number = self::report("services:\n  loop: {cpuset: 3}\n  log: {cpuset: '0'}\n");
+    assert_eq!(verdict(&number, "cpuset: 3"), InvalidValue);
+    assert_eq!(number.corrected, "services:\n  loop: {cpuset: \"3\"}\n  log: {cpuset: '0'}\n");
 
     let pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: loop\n    resources:\n      requests:\n        cpu: 500m\n      limits:\n        cpu: \"2\"\n";
     let report = self::report(pod);
@@ -923,6 +926,12 @@ fn the_thread_of_a_controller_manager_is_judged() {
     assert_eq!(report.with_verdict(Harmful).count(), 1, "{report}");
     let corrected = text.replacen("priority: 99", "priority: 95", 1).replace("false", "true");
     assert_eq!(report.corrected, corrected);
+    let own = "arm:\n  ros__parameters:\n    async_parameters:\n      thread_priority: 99\n      cpu_affinity: [3]\n";
+    assert_eq!(self::report(own).corrected, own.replace("99", "95"));
+    let dotted = "arm:\n  ros__parameters:\n    async_parameters.thread_priority: 99\n";
+    assert_eq!(self::report(dotted).corrected, dotted.replace("99", "95"));
+    let started = self::report("launch:\n- node:\n    exec: a\n    launch-prefix: chrt -f 99\n");
+    assert_eq!(verdict(&started, "launch-prefix: chrt -f 99"), Harmful);
 
     let text = "<?xml version=\"1.0\"?>\n<launch>\n  <node pkg=\"controller_manager\" exec=\"ros2_control_node\" launch-prefix=\"chrt -f 99\">\n    \
                 <param name=\"thread_priority\" value=\"99\"/>\n  </node>\n  <node exec=\"other\">\n    \
