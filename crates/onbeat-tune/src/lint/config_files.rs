@@ -41,10 +41,10 @@ fn assignment(at: usize, line: &str) -> Option<PlacedSetting<'_>> {
 
 /// The settings of lines with sections between them, each with its section and its line; says of
 /// every other line that it is none.
-fn in_sections<'t>(
-    draft: &mut Draft<'t>,
-    lines: impl Iterator<Item = (usize, &'t str)>,
-) -> Vec<(&'t str, PlacedSetting<'t>, Range<usize>)> {
+fn in_sections<'l>(
+    draft: &mut Draft<'_>,
+    lines: impl Iterator<Item = (usize, &'l str)>,
+) -> Vec<(&'l str, PlacedSetting<'l>, Range<usize>)> {
     let mut section = "";
     let mut settings = Vec::new();
     for (at, line) in lines {
@@ -338,13 +338,31 @@ fn is_read_in(section: &str, name: &str) -> bool {
     }
 }
 
+/// A unit with blanks where a line continues the one above, and for comments in between: each byte
+/// keeps its place.
+fn with_joined_lines(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut continues = false;
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end_matches(['\n', '\r']);
+        let is_comment = line.trim_start().starts_with(['#', ';']);
+        let kept = match content.strip_suffix('\\') {
+            _ if is_comment && continues => "",
+            Some(kept) if !is_comment => kept,
+            _ => line,
+        };
+        continues = kept.len() < line.len();
+        joined.push_str(kept);
+        joined.push_str(&" ".repeat(line.len() - kept.len()));
+    }
+    joined
+}
+
 /// Judges a unit of systemd, or a drop-in of one.
 pub(super) fn judge_unit(draft: &mut Draft<'_>) {
     let mut set: Vec<(String, String, Range<usize>)> = Vec::new();
-    let mut continues = false;
-    let lines = numbered_lines(draft.text())
-        .filter(|(_, line)| !std::mem::replace(&mut continues, line.trim().ends_with('\\')));
-    for (section, mut setting, line) in in_sections(draft, lines) {
+    let joined = with_joined_lines(draft.text());
+    for (section, mut setting, line) in in_sections(draft, numbered_lines(&joined)) {
         if matches!(section, "Container" | "Pod" | "Kube") {
             judge_quadlet(draft, section, setting);
             continue;

@@ -619,6 +619,19 @@ fn a_priority_of_0_is_not_corrected() {
     assert_eq!(report.corrected, text, "{report}");
 }
 
+/// systemd joins the lines, and skips comments in between.
+#[test]
+fn a_value_of_a_unit_on_several_lines_is_judged_as_a_whole() {
+    let start = "ExecStart=/usr/bin/taskset -c 2 \\\n# not -f 80 \\\n  /usr/bin/chrt -f 99 \\\r\n  /opt/robot";
+    let limit = "LimitRTPRIO=\\\n  50";
+    let text = format!("# é \\\n[Service]\n{start}\nCPUAffinity=2,\\\n3\n{limit}\nNice=-5\n");
+    let report = report(&text);
+    assert_eq!(verdict(&report, start), Harmful);
+    assert_eq!(verdict(&report, "CPUAffinity=2,\\\n3"), Valid);
+    assert_eq!(verdict(&report, limit), Incomplete);
+    assert_eq!(report.corrected, text.replace(limit, "LimitRTPRIO=\\\n  95"), "{report}");
+}
+
 /// systemd has comments on lines of their own only.
 #[test]
 fn a_comment_behind_a_value_of_a_unit_is_taken_out() {
