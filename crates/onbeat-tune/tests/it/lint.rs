@@ -238,6 +238,7 @@ fn partners_and_contradictions_of_parameters_are_found() {
         ("isolcpu=3", "isolcpu=3", Misspelt),
         ("rdinit=/bin/sh", "rdinit=/bin/sh", Valid),
         ("mce=off", "mce=off", Harmful),
+        ("rcutree.kthread_prio=99", "rcutree.kthread_prio=99", Discouraged),
         ("idle=pole", "idle=pole", InvalidValue),
         ("mymodule.depth=3", "mymodule.depth=3", Unknown),
     ];
