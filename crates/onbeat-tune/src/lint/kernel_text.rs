@@ -228,9 +228,11 @@ pub(super) fn is_build_variable(name: &str) -> bool {
     settings::is_listed("build_variable", base) && !name.contains(":remove")
 }
 
-/// Whether an assignment, of which this is all before the value, adds to what others assign.
+/// Whether an assignment, of which this is all before the value, adds to what others assign: to the
+/// options of an entry, those of TuneD.
 fn is_added(head: &str) -> bool {
-    head.contains(['+', '.']) || head.contains("append") || head.contains("prepend")
+    let of_others = ["append", "prepend", "tuned_", "TUNED_"];
+    head.contains(['+', '.']) || of_others.iter().any(|word| head.contains(word))
 }
 
 /// An assignment: its name, and where the value begins.
@@ -302,10 +304,13 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
         is_part |= is_added && values.iter().all(|(known, _)| *known != name);
         // An indented line may be one of two branches.
         let is_new = !line.starts_with([' ', '\t']) && !is_added && !value.contains(name);
-        if is_new && joined == Joined::AllTogether {
-            let earlier = values.iter().filter(|(known, _)| *known == name);
-            found.replaced.extend(earlier.map(|(_, bytes)| bytes.clone()));
-            values.retain(|(known, _)| *known != name);
+        // Of other operators of Yocto the first value may count, and of setenv either.
+        let is_plain = line[..value_at].replace([' ', '\t'], "") == format!("{name}=");
+        if is_new && (is_plain || joined == Joined::AllTogether) {
+            let earlier = values.extract_if(.., |(known, _)| *known == name);
+            let earlier: Vec<_> = earlier.map(|(_, bytes)| bytes).collect();
+            found.lines.retain(|line| !earlier.contains(&line.stretches[0].bytes));
+            found.replaced.extend(earlier);
         }
         values.push((name, bytes.clone()));
         if !is_quoted && !value.is_empty() && joined == Joined::AllTogether {

@@ -303,6 +303,9 @@ fn boot_entries_build_variables_and_menus_are_read() {
     );
     let yocto = "DISTRO = \"poky\"\nAPPEND:append = \" isolcpus=3 quiet\"\n";
     assert_eq!(report(yocto).corrected, yocto.replace("=3", "=managed_irq,domain,3"));
+    let twice = "cmdline=quiet isolcpus=1\nuname_r=5.10\ncmdline=quiet nohlt\n";
+    assert_eq!(verdict(&report(twice), "quiet isolcpus=1"), NoEffect);
+    assert_eq!(report(twice).corrected, twice.replace(" nohlt", ""));
     let armbian = "rootfstype=ext4\nextraargs=cma=256M isolcpus=4-7 irqpoll\n";
     let expected = armbian.replace("=4-7 irqpoll", "=managed_irq,domain,4-7");
     assert_eq!(report(armbian).corrected, expected);
@@ -324,6 +327,8 @@ fn nothing_is_missing_of_a_part_of_a_line() {
         "GRUB_CMDLINE_LINUX_DEFAULT+=\" WORDS\"\n",
         "GRUB_CMDLINE_LINUX=\"${GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }rw WORDS\"\n",
         "kargs = [\"rcu_nocb_poll\", \"nohz_full=2-3\"]\n",
+        "TUNED_BOOT_CMDLINE=\"skew_tick=1 WORDS\"\n",
+        "# GRUB Environment Block\nsaved_entry=0\ntuned_params=WORDS\n####",
         "[main]\ninclude=realtime\n[bootloader]\ncmdline_x=+WORDS\n",
         "APPEND = \"rw\"\nAPPEND:remove = \"isolcpus=2-3 nohlt\"\n",
     ];
