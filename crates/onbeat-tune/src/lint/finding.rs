@@ -169,10 +169,34 @@ const ENDINGS: [(&str, &str); 8] = [
 /// Endings of templates, which become files under another name.
 const TEMPLATES: [&str; 5] = [".j2", ".in", ".tmpl", ".tpl", ".erb"];
 
+/// What a unit of a user's manager has no right to, or no unit for.
+const OF_SYSTEM: [(&str, LintVerdict, &str); 4] = [
+    ("CPUSchedulingPolicy=fifo", LintVerdict::Incomplete, NO_PRIORITY),
+    ("CPUSchedulingPolicy=rr", LintVerdict::Incomplete, NO_PRIORITY),
+    (
+        "AllowedCPUs=",
+        LintVerdict::Incomplete,
+        "A user's manager has no cpusets without Delegate=cpuset in a drop-in of user@.service, and \
+         ignores it.",
+    ),
+    (
+        "WantedBy=multi-user.target",
+        LintVerdict::NoEffect,
+        "A user's manager has no multi-user.target: default.target starts a service.",
+    ),
+];
+const NO_PRIORITY: &str = "A user's manager needs a limit of its own: LimitRTPRIO= in a drop-in of user@.service, or limits.d \
+                           where its PAM reads it. Else the service fails with status 214/SETSCHEDULER.";
+
 impl LintReport {
     /// Adds what the path of the text's file says of it: under some names nothing reads it.
     pub fn note_file(&mut self, path: &str) {
         let Some((directory, name)) = path.rsplit_once('/') else { return };
+        if self.subject == LintSubject::SystemdUnit
+            && format!("{directory}/").contains("systemd/user/")
+        {
+            self.note_user_unit();
+        }
         let known = ENDINGS.iter().find(|(known, _)| directory.ends_with(known));
         let is_template = TEMPLATES.iter().any(|ending| name.ends_with(ending));
         let wrong = known.filter(|(_, ending)| !is_template && !name.ends_with(ending));
@@ -197,6 +221,19 @@ impl LintReport {
         let (text, instead) = (name.to_owned(), Some(instead));
         let finding = LintFinding { id: None, verdict, line: 1, column: 1, text, message, instead };
         self.findings.insert(0, finding);
+    }
+
+    /// Says what the manager of a user cannot do for a service by itself.
+    fn note_user_unit(&mut self) {
+        let had_problem = self.problems().next().is_some();
+        for finding in self.findings.iter_mut().filter(|of| of.verdict == LintVerdict::Valid) {
+            let found = OF_SYSTEM.iter().find(|(start, ..)| finding.text.starts_with(start));
+            let Some((_, verdict, message)) = found else { continue };
+            (finding.verdict, finding.message) = (*verdict, (*message).to_owned());
+        }
+        if !had_problem && self.problems().next().is_some() {
+            self.refusal = Some("the text alone decides none of these changes".to_owned());
+        }
     }
 
     /// Whether another report has no problem of a kind of which this one has fewer.

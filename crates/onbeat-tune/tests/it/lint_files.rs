@@ -416,6 +416,22 @@ fn options_of_modules_are_judged_and_those_of_the_kernel_itself_found() {
     assert_eq!(moderated.corrected, "options e1000e InterruptThrottleRate=0,0 RxIntDelay=0\n");
 }
 
+/// The manager of a user has the rights of the user.
+#[test]
+fn a_unit_of_a_users_manager_is_judged_as_such() {
+    let text = "[Service]\nCPUSchedulingPolicy=fifo\nCPUSchedulingPriority=80\nAllowedCPUs=3\n[Install]\nWantedBy=multi-user.target\n";
+    for (path, problems) in [
+        ("/home/a/.config/systemd/user/robot.service", 3),
+        ("/etc/systemd/user/robot.service.d/50.conf", 3),
+        ("/etc/systemd/system/robot.service", 0),
+    ] {
+        let mut report = report(text);
+        report.note_file(path);
+        assert_eq!(report.problems().count(), problems, "{path}: {report}");
+        assert_eq!(report.refusal.is_some(), problems > 0, "{path}");
+    }
+}
+
 /// A file of sysctl.d without its ending is a file that nothing reads.
 #[test]
 fn a_file_whose_name_nothing_reads_has_no_effect() {
