@@ -27,9 +27,9 @@ pub enum BootLoader {
         /// The file.
         path: String,
     },
-    /// A file that a person edits, such as the extlinux.conf of a Jetson.
+    /// A file that a person edits, such as the extlinux.conf of a Jetson, or a directory of entries.
     ByHand {
-        /// The file.
+        /// The file or directory.
         path: String,
     },
     /// None of these.
@@ -64,6 +64,19 @@ const CMDLINE_TXT: [(&str, &str); 2] = [
     ("/boot/cmdline.txt", "/boot/config.txt"),
 ];
 
+/// Where entries of systemd-boot are.
+const ENTRIES: [&str; 3] =
+    ["/boot/loader/entries", "/boot/efi/loader/entries", "/efi/loader/entries"];
+
+/// Whether a person wrote the entries in a directory, as on Arch: kernel-install, which would add
+/// others beside them, writes the machine's number into each.
+fn are_by_hand(files: &EtcFiles, directory: &str) -> bool {
+    let read = |name: String| files.read(&format!("{directory}/{name}")).ok().flatten();
+    let texts: Vec<String> = files.names(directory).into_iter().filter_map(read).collect();
+    let is_generated = |text: &String| text.lines().any(|line| line.starts_with("machine-id"));
+    !texts.is_empty() && !texts.iter().any(is_generated)
+}
+
 impl BootLoader {
     /// Finds out what starts the kernel, from files.
     pub(super) fn detect(files: &EtcFiles) -> Self {
@@ -86,17 +99,21 @@ impl BootLoader {
             return Self::Kernelstub;
         }
 
-        let has_entries = has("/boot/loader/entries")
-            || has("/boot/efi/loader/entries")
-            || has("/efi/loader/entries");
+        let entries = ENTRIES.iter().find(|path| has(path));
         let has_grubby = has("/usr/sbin/grubby") || has("/sbin/grubby") || has("/usr/bin/grubby");
-        match has("/etc/default/grub") {
-            true if has("/etc/default/grub.d") || has("/etc/debian_version") => Self::GrubDropIn,
-            true if has_grubby => Self::Grubby,
-            true if has("/boot/grub") || has("/boot/grub2") => Self::GrubFile,
-            _ if has("/etc/kernel/cmdline") || has_entries => Self::KernelInstall,
-            true => Self::GrubFile,
-            false => Self::Unknown,
+        match (has("/etc/default/grub"), entries) {
+            (true, _) if has("/etc/debian_version") => Self::GrubDropIn,
+            // Its GRUB reads no drop-ins.
+            (true, _) if has_grubby => Self::Grubby,
+            (true, _) if has("/etc/default/grub.d") => Self::GrubDropIn,
+            (true, _) if has("/boot/grub") || has("/boot/grub2") => Self::GrubFile,
+            _ if has("/etc/kernel/cmdline") => Self::KernelInstall,
+            (_, Some(path)) if are_by_hand(files, path) => {
+                Self::ByHand { path: (*path).to_owned() }
+            }
+            (_, Some(_)) => Self::KernelInstall,
+            (true, None) => Self::GrubFile,
+            (false, None) => Self::Unknown,
         }
     }
 
@@ -202,6 +219,9 @@ impl BootLoader {
                 "Add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {line}. Then run: grub-mkconfig -o /boot/grub/grub.cfg \
                  (openSUSE: grub2-mkconfig -o /boot/grub2/grub.cfg)"
             )),
+            Self::ByHand { path } if ENTRIES.contains(&path.as_str()) => {
+                Some(format!("Add to the options line of the entry in use in {path}: {line}"))
+            }
             Self::ByHand { path } => {
                 let (_, place, then) = BY_HAND.iter().find(|(known, ..)| known == path)?;
                 Some(format!("Add to {place}: {line}{then}"))

@@ -113,13 +113,14 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
             BootLoader::KernelInstall,
             vec![
                 ("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda2 rw\n"),
-                ("/efi/loader/entries/a.conf", ""),
+                ("/efi/loader/entries/1-6.12.conf", "title a\nmachine-id 1\n"),
             ],
         ),
         (
             BootLoader::Grubby,
             vec![
                 ("/etc/default/grub", ""),
+                ("/etc/default/grub.d/mine.cfg", ""),
                 ("/usr/sbin/grubby", ""),
                 ("/boot/loader/entries/a.conf", ""),
             ],
@@ -142,6 +143,10 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
         (
             BootLoader::ByHand { path: "/etc/NIXOS".to_owned() },
             vec![("/etc/NIXOS", ""), ("/boot/loader/entries/nixos.conf", "")],
+        ),
+        (
+            BootLoader::ByHand { path: "/boot/loader/entries".to_owned() },
+            vec![("/boot/loader/entries/arch.conf", "title Arch\nlinux /vmlinuz-linux-rt\n")],
         ),
     ]
 }
@@ -191,6 +196,8 @@ fn commands_are_returned_and_never_run() {
     let jetson = lines(&machines[9].1).1.unwrap();
     assert!(jetson.contains("APPEND") && jetson.ends_with(parameters), "{jetson}");
     assert!(lines(&machines[10].1).1.unwrap().contains("boot.kernelParams"));
+    let arch = lines(&machines[11].1).1.unwrap();
+    assert!(arch.contains("options line") && arch.ends_with(parameters), "{arch}");
 }
 
 /// Of two isolcpus= the kernel keeps the first one, which would be that of the user.
