@@ -65,7 +65,7 @@ const TICKLESS: &str = "/sys/devices/system/cpu/nohz_full";
 const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 
 /// Files that say what a kernel should be started with, and what carries them over.
-const BOOT_FILES: [(&str, &str); 6] = [
+const BOOT_FILES: [(&str, &str); 9] = [
     (
         "/etc/default/grub",
         "run update-grub (Fedora, RHEL: grub2-mkconfig -o /boot/grub2/grub.cfg --update-bls-cmdline) and restart, or \
@@ -76,6 +76,9 @@ const BOOT_FILES: [(&str, &str); 6] = [
     ("/etc/kernel/cmdline", "run kernel-install add-all (or rebuild the image) and restart"),
     ("/boot/extlinux/extlinux.conf", "restart, or another label is in use"),
     ("/boot/loader/loader.conf", "restart, or another entry is in use"),
+    ("/boot/armbianEnv.txt", "restart, or the board was started from another medium"),
+    ("/etc/default/u-boot", "run u-boot-update and restart, or another label is in use"),
+    ("/etc/kernelstub/configuration", "run kernelstub and restart, or another entry is in use"),
 ];
 
 /// What a boot file says of a parameter.
@@ -97,7 +100,12 @@ fn configured(survey: &Survey<'_>, name: &str) -> Option<Configured> {
         let text = text(survey, &path)?;
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         let words = lines.flat_map(|line| line.split([' ', '\t', '"', '\'', ')']));
-        let words: Vec<String> = words.filter(is_meant).map(str::to_owned).collect();
+        // The first word of a value without quotes is joined to the variable.
+        let words = words.filter_map(|word| {
+            let value = word.split_once('=').map_or("", |(_, value)| value);
+            [word, value].into_iter().find(is_meant)
+        });
+        let words: Vec<String> = words.map(str::to_owned).collect();
         (!words.is_empty()).then_some(Configured { path, words, then })
     };
     // A drop-in replaces what the files before it assign, or adds to it.

@@ -767,6 +767,12 @@ fn a_boot_file_that_differs_from_the_running_kernel_is_named_with_both_values() 
     let bare = machine.finding("kern.threadirqs", &setup());
     let sentence = "/boot/firmware/cmdline.txt has threadirqs, the running kernel has not";
     assert!(bare.fix.contains(sentence), "{bare:?}");
+
+    // The first word behind a variable without quotes.
+    let board = CapturedMachine::hardware();
+    board.file("/boot/armbianEnv.txt", "verbosity=1\nextraargs=threadirqs cma=256M\n");
+    let fix = board.finding("kern.threadirqs", &setup()).fix;
+    assert!(fix.starts_with("/boot/armbianEnv.txt has threadirqs, the running"), "{fix}");
 }
 
 #[test]
