@@ -32,21 +32,30 @@ fn long_name(name: &str) -> &str {
 
 /// Where `docker run` or `podman run` begins in a text: the words behind each.
 fn run_words(text: &str) -> Result<Vec<Vec<ShellWord>>, LintError> {
+    // A recipe of make has a sign in front of its command.
     let is_engine = |word: &ShellWord| {
-        matches!(word.text.rsplit('/').next(), Some("docker" | "podman" | "nerdctl"))
+        let name = word.text.trim_start_matches(['@', '-']).rsplit('/').next();
+        matches!(name, Some("docker" | "podman" | "nerdctl"))
     };
-    let commands = shell_words::commands(text)?;
+    // A line of PowerShell or of cmd.exe continues behind another sign.
+    let text = [" `", " ^"].iter().fold(text.to_owned(), |text, sign| {
+        text.replace(&format!("{sign}\r\n"), " \\\r\n").replace(&format!("{sign}\n"), " \\\n")
+    });
+    let commands = shell_words::commands(&text)?;
     let behind_run = |(at, command): (usize, &Vec<ShellWord>)| {
         let before = &commands[..at];
         let engine = command.iter().position(is_engine)?;
-        let mut behind = command[engine + 1..].iter().map(|word| word.text.as_str());
-        let first = behind.next()?;
-        // `docker container run`, `podman --remote run`, but not `docker network create`.
-        let is_before = first == "container" || first.starts_with('-');
-        let verb = if is_before { behind.next()? } else { first };
-        let at = engine + 2 + usize::from(is_before);
-        let is_start = matches!(verb, "run" | "create");
-        is_start.then(|| shell_words::spliced(&command[at..], before))
+        // `docker container run`, `docker --context a run`, but not `docker network create`.
+        let is_verb = |word: &ShellWord| matches!(word.text.as_str(), "run" | "create");
+        let mut may_be_value = false;
+        let own = command[engine + 1..].iter().take_while(|word| {
+            let is_option = word.text.starts_with('-');
+            let is_value = std::mem::replace(&mut may_be_value, is_option) && !is_verb(word);
+            is_option || is_value || word.text == "container"
+        });
+        let verb = engine + 1 + own.count();
+        let is_start = command.get(verb).is_some_and(is_verb);
+        is_start.then(|| shell_words::spliced(&command[verb + 1..], before))
     };
     Ok(commands.iter().enumerate().filter_map(behind_run).collect())
 }

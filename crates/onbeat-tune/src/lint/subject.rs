@@ -42,7 +42,7 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 14] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 15] = [
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -95,6 +95,11 @@ const NOT_JUDGED: [(&[&str], &str, &str); 14] = [
         &["\"kernel_options\""],
         "the configuration of kernelstub",
         "Give the words of kernel_options as one line, with --as kernel-line",
+    ),
+    (
+        &["FROM "],
+        "a Dockerfile",
+        "What its container may do is said where it is started: docker run, a compose file",
     ),
     (
         &["\"runArgs\""],
@@ -398,6 +403,7 @@ mod tests {
             ("ENABLE=\"true\"\nGOVERNOR=\"ondemand\"\n", "cpupower"),
             ("d /run/a\nw\t/sys/kernel/mm/ksm/run - - - - 0\n", "tmpfiles.d"),
             ("/usr/bin/jackd -R -P95 -dalsa\n", "JACK"),
+            ("FROM ros\nCMD chrt -f 99 ./loop\n", "Dockerfile"),
             ("kernel/mm/transparent_hugepage/enabled = never\n", "sysfs.conf"),
             ("{\n  \"user\": {\n    \"kernel_options\": [\"isolcpus=2\"]\n", "kernelstub"),
             ("{\n  \"runArgs\": [\"--cap-add=SYS_NICE\"]\n}\n", "devcontainer"),

@@ -796,6 +796,15 @@ fn each_command_of_a_script_that_starts_a_container_is_judged() {
     assert_eq!(verdict(&report, "--cpus=1"), Harmful);
     assert_eq!((report.problems().count(), report.counts.unknown), (1, 1), "{report}");
 
+    // Options of docker itself, a recipe of make, and lines of PowerShell and cmd.exe.
+    for text in [
+        "docker --context robot -H=ssh://a run --rm --cpus 2 robot\n",
+        "run:\n\t@docker run --rm \\\n\t\t--cpus 2 robot\n",
+        "docker run --rm `\r\n  --cpus 2 `\r\n  robot\r\n",
+        "docker run --rm ^\n  --cpus 2 ^\n  robot\n",
+    ] {
+        assert_eq!(verdict(&self::report(text), "--cpus 2"), Harmful, "{text}");
+    }
     let text = "docker run $EXTRA \"${ARGS[@]}\" --cpus 1.5 robot\ndocker run --cpus=0 $IMAGE\n";
     let report = self::report(text);
     assert_eq!(verdict(&report, "--cpus 1.5"), Harmful);
