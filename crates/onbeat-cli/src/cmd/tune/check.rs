@@ -6,7 +6,7 @@ use onbeat::record::{Series, TaskNote, Timing};
 use onbeat_report::{CellSummary, JudgedRun, Statistics};
 use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::check;
-use onbeat_tune::plan::CpuChoice;
+use onbeat_tune::plan::{CpuChoice, PlanError};
 
 use super::check_words as tune;
 use super::options::{CheckedLoopOptions, QueryOptions, TaskWord, TuneCheckOptions};
@@ -178,8 +178,13 @@ fn setup(
 
     let because = match (&typed.cpus, timing.and_then(|timing| timing.cpu)) {
         (Some(CpuChoice::List(cpus)), _) => {
+            let listed = CpuChoice::List(cpus.clone());
             if tree.is_live() {
                 cpus.iter().try_for_each(|cpu| check_cpu(Some(cpu)))?;
+            } else if let Err(why @ PlanError::NotOnline { .. }) =
+                machine::chosen(tree, &setup, &listed)
+            {
+                return Err(why.into());
             }
             setup.cpus = cpus.clone();
             None
