@@ -239,6 +239,7 @@ fn partners_and_contradictions_of_parameters_are_found() {
         ("rdinit=/bin/sh", "rdinit=/bin/sh", Valid),
         ("mce=off", "mce=off", Harmful),
         ("rcutree.kthread_prio=99", "rcutree.kthread_prio=99", Discouraged),
+        ("systemd.unified_cgroup_hierarchy=0", "systemd.unified_cgroup_hierarchy=0", Discouraged),
         ("idle=pole", "idle=pole", InvalidValue),
         ("mymodule.depth=3", "mymodule.depth=3", Unknown),
     ];
