@@ -105,7 +105,16 @@ impl Additions {
             _ if text[start..end].contains('\n') => "\n".to_owned(),
             _ => " ".to_owned(),
         };
-        for option in self.options {
+        let mut options = self.options;
+        // Until QEMU 9.1 a second -overcommit takes back what the first one sets.
+        if let Some(given) = command.last(&["overcommit"]) {
+            let count = options.len();
+            options.retain(|option| option != "-overcommit mem-lock=on");
+            if options.len() < count && given.key("mem-lock") != Some("on") {
+                draft.insert(given.bytes.end, ",mem-lock=on");
+            }
+        }
+        for option in options {
             let option = if separator == "\0" { option.replacen(' ', "\0", 1) } else { option };
             draft.insert(end, format!("{separator}{option}"));
         }

@@ -377,6 +377,13 @@ fn emulation_generic_models_and_removed_options_are_found() {
         report.corrected.contains("-overcommit mem-lock=on")
             && !report.corrected.contains("-realtime")
     );
+    // A second one would take cpu-pm back.
+    for (given, rest) in [("cpu-pm=on", ",mem-lock=on"), ("mem-lock=on", "")] {
+        let command = "qemu-system-x86_64 -accel kvm -realtime mlock=on -m 1G -overcommit";
+        let corrected = self::report(&format!("{command} {given}\n")).corrected;
+        assert!(corrected.contains(&format!("-overcommit {given}{rest} ")), "{corrected}");
+        assert_eq!(corrected.matches("-overcommit").count(), 1, "{corrected}");
+    }
 }
 
 /// Scripts keep options in arrays; nobody knows what a variable of the environment holds.
