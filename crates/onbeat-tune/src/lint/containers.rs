@@ -310,7 +310,7 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
 
 fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool) {
     let bytes = of.bytes.clone();
-    let before = &draft.text()[bytes.start..of.value_bytes.start];
+    let before = draft.text().get(bytes.start..of.value_bytes.start).unwrap_or_default();
     if is_variable(&name, &of.value) {
         variable(draft, bytes);
     } else if name == "cpuset" && of.value.parse::<u32>().is_ok() && !before.ends_with(['"', '\''])
