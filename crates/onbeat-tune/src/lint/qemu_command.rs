@@ -41,13 +41,17 @@ impl QemuOption {
         keys(self.value()).first().map_or("", |(key, value)| if value.is_none() { key } else { "" })
     }
 
-    /// The value of a key; empty for a key alone.
+    /// The value of a key; empty for a key alone. Other words of QEMU for `on` and `off` are these.
     pub(super) fn key(&self, name: &str) -> Option<&str> {
         if let Some(keys) = &self.json {
             return keys.get(name).map(String::as_str);
         }
         let found = keys(self.value()).into_iter().rfind(|(key, _)| *key == name)?;
-        Some(found.1.unwrap_or(""))
+        Some(match found.1.unwrap_or("") {
+            "yes" | "true" => "on",
+            "no" | "false" => "off",
+            value => value,
+        })
     }
 }
 
@@ -295,6 +299,10 @@ mod tests {
         assert_eq!(option.head(), "file");
         let keys = ["cache.direct", "size", "filename", "x"].map(|name| option.key(name));
         assert_eq!(keys, [Some("on"), Some("8"), Some("/a \"driver\": x"), None]);
+        let command =
+            find("kvm -object memory-backend-file,id=m,prealloc=yes,share=false").unwrap();
+        let option = command.last(&["object"]).unwrap();
+        assert_eq!(["prealloc", "share"].map(|name| option.key(name)), [Some("on"), Some("off")]);
     }
 
     #[test]

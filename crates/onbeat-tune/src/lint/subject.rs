@@ -42,7 +42,7 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 15] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 17] = [
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -95,6 +95,16 @@ const NOT_JUDGED: [(&[&str], &str, &str); 15] = [
         &["\"kernel_options\""],
         "the configuration of kernelstub",
         "Give the words of kernel_options as one line, with --as kernel-line",
+    ),
+    (
+        &["lxc.", "limits.cpu", "limits.kernel."],
+        "a configuration of LXC or Incus",
+        "What is in effect: onbeat tune check, inside the container",
+    ),
+    (
+        &["ostype: ", "scsihw: "],
+        "a configuration of Proxmox VE",
+        "Give the command that it starts: qm showcmd VMID --pretty",
     ),
     (
         &["FROM "],
@@ -403,6 +413,9 @@ mod tests {
             ("ENABLE=\"true\"\nGOVERNOR=\"ondemand\"\n", "cpupower"),
             ("d /run/a\nw\t/sys/kernel/mm/ksm/run - - - - 0\n", "tmpfiles.d"),
             ("/usr/bin/jackd -R -P95 -dalsa\n", "JACK"),
+            ("lxc.arch = amd64\nlxc.cgroup2.cpuset.cpus = 2-3\n", "LXC"),
+            ("config:\n  limits.cpu: 2-3\n  limits.kernel.rtprio: 99\n", "Incus"),
+            ("agent: 1\ncores: 4\nostype: l26\n", "Proxmox"),
             ("FROM ros\nCMD chrt -f 99 ./loop\n", "Dockerfile"),
             ("kernel/mm/transparent_hugepage/enabled = never\n", "sysfs.conf"),
             ("{\n  \"user\": {\n    \"kernel_options\": [\"isolcpus=2\"]\n", "kernelstub"),
