@@ -1,4 +1,4 @@
-//! Parameters and launch files of ROS 2: what they say of the thread that updates the controllers of
+//! Parameters and launch files of ROS 2, and descriptions of robots: what they say of the threads of
 //! ros2_control, and of programs that chrt starts.
 
 use roxmltree::{Document, Node};
@@ -6,11 +6,22 @@ use roxmltree::{Document, Node};
 use super::LintError;
 use super::config_files::started_by_chrt;
 use super::correction::Draft;
+use super::finding::LintVerdict;
 use super::libvirt;
 use super::settings::{self, PlacedSetting};
 use super::yaml::{self, YamlValue};
 
-/// Judges a launch file in XML.
+/// Judges a parameter, unless `$(var NAME)` or xacro fills it in.
+fn judge_parameter(draft: &mut Draft<'_>, placed: &PlacedSetting<'_>) {
+    if placed.value.contains('$') {
+        let message = "Holds a variable; it is not judged.";
+        draft.pass_over(placed.bytes.clone(), LintVerdict::Unknown, message);
+    } else {
+        settings::judge(draft, "ros", placed, None);
+    }
+}
+
+/// Judges a launch file in XML, or the description of a robot.
 fn judge_launch(draft: &mut Draft<'_>) -> Result<(), LintError> {
     let text = draft.text();
     let document = Document::parse(text).map_err(|error| LintError::Xml(error.to_string()))?;
@@ -18,15 +29,24 @@ fn judge_launch(draft: &mut Draft<'_>) -> Result<(), LintError> {
         let prefix = node.attribute("launch-prefix").and_then(started_by_chrt);
         match (prefix, parameter(text, node)) {
             (Some(remark), _) => libvirt::remark(draft, node, remark),
-            (None, Some(placed)) => settings::judge(draft, "ros", &placed, None),
+            (None, Some(placed)) => judge_parameter(draft, &placed),
             (None, None) => draft.add_others(1),
         }
     }
     Ok(())
 }
 
-/// A parameter that a launch file gives to the controller manager.
+/// A parameter that a launch file gives to the controller manager, or the priority of a thread of
+/// hardware.
 fn parameter<'d>(text: &str, node: Node<'d, '_>) -> Option<PlacedSetting<'d>> {
+    if let Some(priority) = node.attribute_node("thread_priority") {
+        return Some(PlacedSetting {
+            name: "thread_priority".to_owned(),
+            value: priority.value(),
+            bytes: priority.range(),
+            value_bytes: priority.range_value(),
+        });
+    }
     let manager = node.parent().filter(|_| node.has_tag_name("param"))?;
     let is_manager = manager.attribute("exec") == Some("ros2_control_node");
     let name = node.attribute("name").filter(|name| is_manager && settings::is_known("ros", name));
@@ -60,7 +80,7 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
         };
         let (bytes, value_bytes) = (of.bytes.clone(), of.value_bytes.clone());
         let placed = PlacedSetting { name, value: &of.value, bytes, value_bytes };
-        settings::judge(draft, "ros", &placed, None);
+        judge_parameter(draft, &placed);
     }
     Ok(())
 }

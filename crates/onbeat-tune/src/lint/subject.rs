@@ -179,8 +179,12 @@ fn by_contents(text: &str) -> Option<LintSubject> {
         return Some(LintSubject::QemuArguments);
     }
     if start.starts_with('<') {
-        let is_launch = text.contains("<launch") && !text.contains("<domain");
-        return Some(if is_launch { LintSubject::RosParameters } else { LintSubject::LibvirtXml });
+        let is_ros = ["<launch", "<ros2_control"].iter().any(|tag| text.contains(tag));
+        return Some(if is_ros && !text.contains("<domain") {
+            LintSubject::RosParameters
+        } else {
+            LintSubject::LibvirtXml
+        });
     }
     if contents(text)
         .any(|line| line.trim_start_matches("export ").starts_with("GRUB_CMDLINE_LINUX"))

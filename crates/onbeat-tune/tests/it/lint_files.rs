@@ -986,6 +986,17 @@ fn the_thread_of_a_controller_manager_is_judged() {
         "{launch}"
     );
     assert_eq!(launch.corrected, text.replacen("value=\"99\"", "value=\"95\"", 1));
+    let variable = text.replace("value=\"99\"", "value=\"$(var prio)\"");
+    assert_eq!(
+        verdict(
+            &self::report(&variable),
+            "<param name=\"thread_priority\" value=\"$(var prio)\"/>"
+        ),
+        Unknown
+    );
+    let robot = "<robot name=\"r\">\n <ros2_control name=\"h\" type=\"system\" is_async=\"true\">\n  <properties><async thread_priority=\"99\"/></properties>\n \
+                 </ros2_control>\n</robot>\n";
+    assert_eq!(self::report(robot).corrected, robot.replace("99", "95"));
     let signed = text.replacen("<param ", "<param if=\"2>1\" ", 1);
     let corrected = signed.replacen("value=\"99\"", "value=\"95\"", 1);
     assert_eq!(self::report(&signed).corrected, corrected);
