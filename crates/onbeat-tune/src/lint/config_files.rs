@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::HIGHEST_PRIORITY;
 use super::containers;
-use super::correction::{Draft, LintRemark};
+use super::correction::{Draft, LintRemark, is_template};
 use super::finding::LintVerdict;
 use super::kernel_line;
 use super::kernel_text::numbered_lines;
@@ -412,7 +412,9 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             settings::judge(draft, "unit", &setting, Some(line));
         }
     }
-    judge_unit_as_a_whole(draft, &set);
+    if !set.iter().any(|(_, value, _)| is_template(value)) {
+        judge_unit_as_a_whole(draft, &set);
+    }
 }
 
 /// A setting of a quadlet of podman.

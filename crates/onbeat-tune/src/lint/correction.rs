@@ -46,6 +46,15 @@ impl LintRemark {
     }
 }
 
+/// Whether a piece is filled in before a program reads it: by Jinja, Go, ERB, configure or CMake.
+pub(super) fn is_template(piece: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let parts: Vec<&str> = piece.split('@').collect();
+    let is_name = |part: &&str| !part.is_empty() && part.chars().all(is_letter);
+    let between = parts.get(1..parts.len() - 1).unwrap_or_default();
+    ["{{", "{%", "<%"].iter().any(|sign| piece.contains(sign)) || between.iter().any(is_name)
+}
+
 /// A text, what was found in it, and what replaces its pieces.
 #[derive(Debug)]
 pub(super) struct Draft<'t> {
@@ -96,6 +105,10 @@ impl<'t> Draft<'t> {
     pub(super) fn remark(&mut self, bytes: Range<usize>, mut remark: LintRemark) {
         // The kernel separates arguments by NUL.
         let text = self.text[bytes.clone()].replace('\0', " ");
+        if remark.verdict.is_problem() && is_template(&text) {
+            let message = "A template fills it in; it is not judged.";
+            remark = LintRemark::unjudged(LintVerdict::Unknown, message);
+        }
         // What a page on the web has for a blank is often why a piece is not known.
         let is_alike = |c: &char| c.is_whitespace() && !c.is_ascii();
         let is_odd = remark.verdict.is_problem() || remark.verdict == LintVerdict::Unknown;
@@ -152,7 +165,7 @@ impl<'t> Draft<'t> {
 
     /// Replaces bytes in the corrected text. Of overlapping replacements the first one counts.
     pub(super) fn replace(&mut self, bytes: Range<usize>, by: impl AsRef<str>) {
-        if !self.is_replaced(&bytes) {
+        if !self.is_replaced(&bytes) && !is_template(&self.text[bytes.clone()]) {
             self.edits.push((bytes, by.as_ref().to_owned()));
         }
     }

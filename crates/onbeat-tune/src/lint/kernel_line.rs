@@ -138,13 +138,14 @@ fn split_stretch(text: &str, stretch: &LineStretch) -> Vec<PlacedParameter> {
     parameters
 }
 
-/// Splits as the kernel does: at blanks outside quotes, up to `--`; and as a shell that fills in
-/// `${NAME:+$NAME }`.
+/// Splits as the kernel does: at blanks outside quotes, up to `--`; and as who fills in
+/// `${NAME:+$NAME }` or `{{ name }}`.
 fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
     let (mut in_quotes, mut in_braces, mut last) = (false, false, ' ');
     let pieces = text[bytes.clone()].split(|c: char| {
         in_quotes ^= c == '"';
-        in_braces = c != '}' && (in_braces || last == '$' && c == '{');
+        let is_open = matches!((last, c), ('$' | '{', '{') | ('{', '%'));
+        in_braces = c != '}' && (in_braces || is_open);
         last = c;
         // The kernel splits at bytes, and each of these is one.
         c.is_ascii_whitespace() && !in_quotes && !in_braces
@@ -289,7 +290,7 @@ fn judge_one(
     flags: &[&str],
 ) {
     let PlacedParameter { name, value, bytes, .. } = parameter;
-    if draft.text()[bytes.clone()].contains(['$', '@', '%']) {
+    if draft.text()[bytes.clone()].contains(['$', '@', '%', '{']) {
         let message =
             "Something else is written here before the kernel reads it; it is not judged.";
         draft.pass_over(bytes.clone(), LintVerdict::Unknown, message);
@@ -598,7 +599,7 @@ fn relations(
     };
     // What a boot loader writes in place of a word may hold what is not seen here.
     let is_open = *added_at == AddedAt::Elsewhere
-        || all.iter().any(|other| other.name.starts_with(['$', '@']));
+        || all.iter().any(|other| other.name.starts_with(['$', '@', '{']));
     let has = |name: &String| {
         all.iter().any(|other| other.name == *name || (name == "nohz_full" && is_tickless(other)))
     };
@@ -657,7 +658,7 @@ fn apply_relation(
 fn judge_repetition(draft: &mut Draft<'_>, parameters: &[PlacedParameter], at: usize) -> bool {
     let parameter = &parameters[at];
     let PlacedParameter { name, value, bytes, .. } = parameter;
-    if bytes.is_empty() || draft.text()[bytes.clone()].contains(['$', '@']) {
+    if bytes.is_empty() || draft.text()[bytes.clone()].contains(['$', '@', '{']) {
         return false;
     }
     if kernel_cpus::keeps_first(name) {

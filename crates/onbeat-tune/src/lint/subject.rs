@@ -42,7 +42,8 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 17] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 18] = [
+    (&["{%", "{{", "{#", "<%"], "a template", "Give the file that it makes"),
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -417,6 +418,10 @@ mod tests {
             ("ENABLE=\"true\"\nGOVERNOR=\"ondemand\"\n", "cpupower"),
             ("d /run/a\nw\t/sys/kernel/mm/ksm/run - - - - 0\n", "tmpfiles.d"),
             ("/usr/bin/jackd -R -P95 -dalsa\n", "JACK"),
+            (
+                "vm.swappiness={{ swap | default(1) }}\n{% if a %}\nvm.a = 1\n{% endif %}\n",
+                "template",
+            ),
             ("lxc.arch = amd64\nlxc.cgroup2.cpuset.cpus = 2-3\n", "LXC"),
             ("config:\n  limits.cpu: 2-3\n  limits.kernel.rtprio: 99\n", "Incus"),
             ("agent: 1\ncores: 4\nostype: l26\n", "Proxmox"),

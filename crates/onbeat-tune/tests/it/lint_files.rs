@@ -317,6 +317,23 @@ fn boot_entries_build_variables_and_menus_are_read() {
     assert!(menu_report.refusal.unwrap().contains("generated"));
 }
 
+/// Ansible, Salt, chezmoi, configure and others make the files that programs read.
+#[test]
+fn what_a_template_fills_in_is_neither_judged_nor_corrected() {
+    for text in [
+        "GRUB_CMDLINE_LINUX=\"quiet isolcpus={{ cpus }} nohz_full={{ cpus }} {% if a %}nosmt {% endif %}\"\n",
+        "console=tty1 root=x isolcpus={{cpus}} rcu_nocb_poll {{ more }}\n",
+        "[Service]\nCPUSchedulingPolicy={{ policy }}\nCPUSchedulingPriority=80\nCPUAffinity=<%= cpus %>\nLimitRTPRIO=@RTPRIO@\nCPUQuota={{ q }}\n",
+        "kernel.sched_rt_runtime_us = {{ us }}\nvm.swappiness = 10\n",
+    ] {
+        let report = report(text);
+        assert_eq!((report.problems().count(), report.corrected.as_str()), (0, text), "{report}");
+        assert!(report.counts.unknown > 0, "{report}");
+    }
+    let own = "[Service]\nCPUAffinity={{ cpus }}\nCPUQuota=50%\n";
+    assert_eq!(report(own).corrected, own.replace("CPUQuota=50%\n", ""));
+}
+
 /// What a part lacks may be in the files that it is added to.
 #[test]
 fn nothing_is_missing_of_a_part_of_a_line() {
