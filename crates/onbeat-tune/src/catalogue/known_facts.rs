@@ -65,7 +65,7 @@ const TICKLESS: &str = "/sys/devices/system/cpu/nohz_full";
 const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 
 /// Files that say what a kernel should be started with, and what carries them over.
-const BOOT_FILES: [(&str, &str); 9] = [
+const BOOT_FILES: [(&str, &str); 8] = [
     (
         "/etc/default/grub",
         "run update-grub (Fedora, RHEL: grub2-mkconfig -o /boot/grub2/grub.cfg --update-bls-cmdline) and restart, or \
@@ -75,7 +75,6 @@ const BOOT_FILES: [(&str, &str); 9] = [
     ("/boot/cmdline.txt", "restart, or the firmware reads /boot/firmware/cmdline.txt instead"),
     ("/etc/kernel/cmdline", "run kernel-install add-all (or rebuild the image) and restart"),
     ("/boot/extlinux/extlinux.conf", "restart, or another label is in use"),
-    ("/boot/loader/loader.conf", "restart, or another entry is in use"),
     ("/boot/armbianEnv.txt", "restart, or the board was started from another medium"),
     ("/etc/default/u-boot", "run u-boot-update and restart, or another label is in use"),
     ("/etc/kernelstub/configuration", "run kernelstub and restart, or another entry is in use"),
@@ -90,7 +89,8 @@ struct Configured {
     then: &'static str,
 }
 
-/// The first boot file that has a parameter; of GRUB's files the last one, with the words of all.
+/// The first boot file that has a parameter; of GRUB's files, and of entries, the last one, with the
+/// words of all.
 fn configured(survey: &Survey<'_>, name: &str) -> Option<Configured> {
     let is_meant = |word: &&str| {
         let own = word.split('=').next().unwrap_or_default();
@@ -108,18 +108,26 @@ fn configured(survey: &Survey<'_>, name: &str) -> Option<Configured> {
         let words: Vec<String> = words.map(str::to_owned).collect();
         (!words.is_empty()).then_some(Configured { path, words, then })
     };
-    // A drop-in replaces what the files before it assign, or adds to it.
+    // A drop-in replaces what the files before it assign, or adds to it; of entries one is in use.
+    let joined = |earlier: Configured, later: Configured| Configured {
+        words: [earlier.words, later.words].concat(),
+        ..later
+    };
     let (grub, then) = BOOT_FILES[0];
     let drop_ins = survey.host().names("/etc/default/grub.d").unwrap_or_default();
     let drop_ins = drop_ins.iter().filter(|name| name.ends_with(".cfg"));
     let drop_ins = drop_ins.map(|name| format!("/etc/default/grub.d/{name}"));
     let of_grub = std::iter::once(grub.to_owned()).chain(drop_ins);
-    let of_grub = of_grub.filter_map(|path| in_file(path, then)).reduce(|earlier, later| {
-        Configured { words: [earlier.words, later.words].concat(), ..later }
-    });
-    of_grub.or_else(|| {
-        BOOT_FILES[1..].iter().find_map(|(path, then)| in_file((*path).to_owned(), *then))
-    })
+    let of_grub = of_grub.filter_map(|path| in_file(path, then)).reduce(joined);
+    let of_others =
+        || BOOT_FILES[1..].iter().find_map(|(path, then)| in_file((*path).to_owned(), *then));
+    let of_entries = || {
+        let names = survey.host().names("/boot/loader/entries").unwrap_or_default();
+        let path = |name: &String| format!("/boot/loader/entries/{name}");
+        let then = "restart, or another entry is in use";
+        names.iter().filter_map(|name| in_file(path(name), then)).reduce(joined)
+    };
+    of_grub.or_else(of_others).or_else(of_entries)
 }
 
 /// The names of the kernel parameters that make a record good.

@@ -768,11 +768,16 @@ fn a_boot_file_that_differs_from_the_running_kernel_is_named_with_both_values() 
     let sentence = "/boot/firmware/cmdline.txt has threadirqs, the running kernel has not";
     assert!(bare.fix.contains(sentence), "{bare:?}");
 
-    // The first word behind a variable without quotes.
-    let board = CapturedMachine::hardware();
-    board.file("/boot/armbianEnv.txt", "verbosity=1\nextraargs=threadirqs cma=256M\n");
-    let fix = board.finding("kern.threadirqs", &setup()).fix;
-    assert!(fix.starts_with("/boot/armbianEnv.txt has threadirqs, the running"), "{fix}");
+    // The first word behind a variable without quotes, and an entry of systemd-boot.
+    for (path, text) in [
+        ("/boot/armbianEnv.txt", "verbosity=1\nextraargs=threadirqs cma=256M\n"),
+        ("/boot/loader/entries/arch.conf", "title Arch\noptions rw threadirqs\n"),
+    ] {
+        let machine = CapturedMachine::hardware();
+        machine.file(path, text);
+        let fix = machine.finding("kern.threadirqs", &setup()).fix;
+        assert!(fix.starts_with(&format!("{path} has threadirqs, the running")), "{fix}");
+    }
 }
 
 #[test]
