@@ -42,8 +42,13 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 18] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 19] = [
     (&["{%", "{{", "{#", "<%"], "a template", "Give the file that it makes"),
+    (
+        &["- hosts:", "hosts:", "write_files:", "bootcmd:", "runcmd:"],
+        "a playbook of Ansible, or a configuration of cloud-init",
+        "Give the files that it writes, each alone",
+    ),
     (
         &["def generate_launch_description("],
         "a launch file in Python",
@@ -176,7 +181,11 @@ fn by_contents(text: &str) -> Option<LintSubject> {
     let by_nul = text.contains('\0')
         && !text.contains(char::REPLACEMENT_CHARACTER)
         && text.split('\0').any(is_option);
-    if by_nul || !text.contains('\0') && start.starts_with('-') && !start.starts_with("---") {
+    // A list of YAML begins with this sign too, and a line of sysctl.d that may fail.
+    let first = start.split_whitespace().next().unwrap_or_default();
+    let name = first.strip_prefix("--").or_else(|| first.strip_prefix('-')).unwrap_or_default();
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.');
+    if by_nul || !text.contains('\0') && is_name {
         return Some(LintSubject::QemuArguments);
     }
     if start.starts_with('<') {
@@ -383,6 +392,7 @@ mod tests {
             ("CMDLINE=quiet\nkvm -m 1G -append $CMDLINE\n", LintSubject::QemuScript),
             ("uname_r=5.10\ncmdline=quiet isolcpus=1\n", LintSubject::BuildVariables),
             ("-m 1G\n", LintSubject::QemuArguments),
+            ("-kernel.timer_migration = 0\n", LintSubject::Sysctl),
             ("<domain/>", LintSubject::LibvirtXml),
             ("<?xml version='1.0'?>\n<launch/>", LintSubject::RosParameters),
             ("launch:\n- node: {pkg: a, exec: b}\n", LintSubject::RosParameters),
@@ -422,6 +432,8 @@ mod tests {
                 "vm.swappiness={{ swap | default(1) }}\n{% if a %}\nvm.a = 1\n{% endif %}\n",
                 "template",
             ),
+            ("- hosts: robots\n  tasks: []\n", "Ansible"),
+            ("#cloud-config\nruncmd:\n- [sysctl, -w, vm.swappiness=1]\n", "cloud-init"),
             ("lxc.arch = amd64\nlxc.cgroup2.cpuset.cpus = 2-3\n", "LXC"),
             ("config:\n  limits.cpu: 2-3\n  limits.kernel.rtprio: 99\n", "Incus"),
             ("agent: 1\ncores: 4\nostype: l26\n", "Proxmox"),
