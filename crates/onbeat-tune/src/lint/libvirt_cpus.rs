@@ -180,6 +180,8 @@ fn judge_policies(
         }
     }
 
+    let of_io = tune.iter().flat_map(|tune| children(*tune, "iothreadsched")).filter(is_real_time);
+    of_io.for_each(|policy| judge_priority(draft, policy));
     for policy in tune.iter().flat_map(|tune| children(*tune, "emulatorsched")).filter(is_real_time)
     {
         let message = "QEMU's main loop and its workers then precede the host's kernel threads.";
@@ -197,7 +199,7 @@ fn judge_policies(
 
 fn judge_priority(draft: &mut Draft<'_>, policy: Node<'_, '_>) {
     if number_of(policy, "priority").is_some_and(|priority| priority > HIGHEST_PRIORITY) {
-        let message = "Too close to the kernel's own migration and watchdog threads at 99: at most 95, and 1 for a vCPU.";
+        let message = "Too close to the kernel's own migration and watchdog threads at 99: at most 95, and 1 for a thread of a guest.";
         let finding = LintRemark::new("kthread.migration", LintVerdict::Harmful, message);
         remark(draft, policy, finding.instead("priority='1'"));
         replace_attribute(draft, policy, "priority", "1");

@@ -482,6 +482,7 @@ const GUEST: &str = "\
     <vcpupin vcpu='1' cpuset='2'/>
     <emulatorpin cpuset='0-2'/>
     <vcpusched vcpus='1' scheduler='fifo' priority='99'/>
+    <iothreadsched iothreads='1' scheduler='rr' priority='98'/>
     <emulatorsched scheduler='fifo' priority='99'/>
   </cputune>
   <os>
@@ -511,6 +512,11 @@ fn a_libvirt_definition_is_judged_and_corrected() {
         ("<vcpupin vcpu='1' cpuset='2'/>", Contradiction, "host.vcpu_pin"),
         ("<emulatorpin cpuset='0-2'/>", Harmful, "host.emulator_pin"),
         ("<vcpusched vcpus='1' scheduler='fifo' priority='99'/>", Harmful, "kthread.migration"),
+        (
+            "<iothreadsched iothreads='1' scheduler='rr' priority='98'/>",
+            Harmful,
+            "kthread.migration",
+        ),
         ("<emulatorsched scheduler='fifo' priority='99'/>", Harmful, "host.emulator_pin"),
         ("nohlt", NoEffect, "guest.nohlt"),
         ("<cpu mode='host-model'/>", Discouraged, "vmm.cpu"),
