@@ -42,7 +42,7 @@ impl LintSubject {
 
 /// Files that configure a machine too and are not judged: what a line of them begins with, what
 /// they are, and what to give instead.
-const NOT_JUDGED: [(&[&str], &str, &str); 19] = [
+const NOT_JUDGED: [(&[&str], &str, &str); 20] = [
     (&["{%", "{{", "{#", "<%"], "a template", "Give the file that it makes"),
     (
         &["- hosts:", "hosts:", "write_files:", "bootcmd:", "runcmd:"],
@@ -133,7 +133,12 @@ const NOT_JUDGED: [(&[&str], &str, &str); 19] = [
         "Give the words behind kernelCommandLine= alone, with --as kernel-line",
     ),
     (
-        &["cset ", "tuna ", "taskset ", "chrt "],
+        &["CONFIG_PREEMPT", "CONFIG_HZ", "CONFIG_NO_HZ"],
+        "a configuration of a kernel",
+        "onbeat tune check reads that of the running kernel: kern.preempt_rt, kern.hz",
+    ),
+    (
+        &["cset ", "tuna ", "taskset ", "chrt ", "sysctl -w ", "cpupower ", "tuned-adm "],
         "a script with commands of its own",
         "Commands that start QEMU or a container are. A unit says the same in a form that is, by \
          CPUSchedulingPolicy= and CPUAffinity=",
@@ -434,6 +439,7 @@ mod tests {
             ),
             ("- hosts: robots\n  tasks: []\n", "Ansible"),
             ("#cloud-config\nruncmd:\n- [sysctl, -w, vm.swappiness=1]\n", "cloud-init"),
+            ("CONFIG_PREEMPT_RT=y\n# CONFIG_NO_HZ_FULL is not set\n", "kernel"),
             ("lxc.arch = amd64\nlxc.cgroup2.cpuset.cpus = 2-3\n", "LXC"),
             ("config:\n  limits.cpu: 2-3\n  limits.kernel.rtprio: 99\n", "Incus"),
             ("agent: 1\ncores: 4\nostype: l26\n", "Proxmox"),
