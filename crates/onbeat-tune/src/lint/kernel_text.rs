@@ -278,6 +278,10 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
             continue;
         }
         let Some((name, value_at)) = assignment(line) else {
+            // Each entry of Limine has a variable of its own.
+            if joined == Joined::EachAlone && line.starts_with([':', '/']) {
+                values.clear();
+            }
             found.others += 1;
             continue;
         };

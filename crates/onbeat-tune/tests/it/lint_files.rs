@@ -306,6 +306,8 @@ fn boot_entries_build_variables_and_menus_are_read() {
     let twice = "cmdline=quiet isolcpus=1\nuname_r=5.10\ncmdline=quiet nohlt\n";
     assert_eq!(verdict(&report(twice), "quiet isolcpus=1"), NoEffect);
     assert_eq!(report(twice).corrected, twice.replace(" nohlt", ""));
+    let entries = ":Arch\nCMDLINE=rw isolcpus=domain,1\n:Fallback\nCMDLINE=rw quiet\n";
+    assert_eq!(report(entries).with_verdict(NoEffect).count(), 0);
     let armbian = "rootfstype=ext4\nextraargs=cma=256M isolcpus=4-7 irqpoll\n";
     let expected = armbian.replace("=4-7 irqpoll", "=managed_irq,domain,4-7");
     assert_eq!(report(armbian).corrected, expected);
