@@ -20,6 +20,8 @@ pub enum BootLoader {
     Ostree,
     /// systemd-boot with `/etc/kernel/cmdline`.
     KernelInstall,
+    /// Images that mkinitcpio builds with `/etc/kernel/cmdline` in them: Arch.
+    Mkinitcpio,
     /// systemd-boot with entries that kernelstub writes: Pop!_OS.
     Kernelstub,
     /// The firmware of a Raspberry Pi: a file with one line.
@@ -107,6 +109,7 @@ impl BootLoader {
             (true, _) if has_grubby => Self::Grubby,
             (true, _) if has("/etc/default/grub.d") => Self::GrubDropIn,
             (true, _) if has("/boot/grub") || has("/boot/grub2") => Self::GrubFile,
+            _ if has("/etc/kernel/cmdline") && has("/etc/mkinitcpio.d") => Self::Mkinitcpio,
             _ if has("/etc/kernel/cmdline") => Self::KernelInstall,
             (_, Some(path)) if are_by_hand(files, path) => {
                 Self::ByHand { path: (*path).to_owned() }
@@ -120,7 +123,7 @@ impl BootLoader {
     /// The file with one kernel command line that is merged by key.
     pub(super) fn line_file(&self) -> Option<&str> {
         match self {
-            Self::KernelInstall => Some("/etc/kernel/cmdline"),
+            Self::KernelInstall | Self::Mkinitcpio => Some("/etc/kernel/cmdline"),
             Self::RaspberryPi { path } => Some(path),
             _ => None,
         }
@@ -165,6 +168,10 @@ impl BootLoader {
                 let why = format!("{why}; {older}");
                 vec![FollowUp::new(&["kernel-install", "add-all"], &why)]
             }
+            Self::Mkinitcpio => {
+                let why = "builds the images with the line in them; the next boot uses them";
+                vec![FollowUp::new(&["mkinitcpio", "-P"], why)]
+            }
             Self::Grubby => {
                 let options = [joined("--remove-args", &removed), joined("--args", &added)];
                 edit(&["grubby", "--update-kernel=ALL"], options.into_iter().flatten().collect())
@@ -197,7 +204,7 @@ impl BootLoader {
                 "In GRUB's menu, press e and delete these parameters from the line that begins with linux.",
             ),
             Self::Ostree => Some("In the boot menu, choose the previous deployment."),
-            Self::KernelInstall => Some(
+            Self::KernelInstall | Self::Mkinitcpio => Some(
                 "In the menu of systemd-boot, press e and delete what is between onbeat.begin and onbeat.end.",
             ),
             Self::Kernelstub => {

@@ -100,7 +100,7 @@ fn kernel_parameters(
     // kernel-install falls back to the line of the running kernel in the same way.
     let text = before.clone().or_else(|| running_line(files));
     let no_line = || PersistError::NoKernelLine { path: files.place(path) };
-    let is_joined = *loader == BootLoader::KernelInstall;
+    let is_joined = matches!(loader, BootLoader::KernelInstall | BootLoader::Mkinitcpio);
     let merged = text
         .as_deref()
         .and_then(|text| kernel_line::merge(text, parameters, is_joined))

@@ -148,6 +148,13 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
             BootLoader::ByHand { path: "/boot/loader/entries".to_owned() },
             vec![("/boot/loader/entries/arch.conf", "title Arch\nlinux /vmlinuz-linux-rt\n")],
         ),
+        (
+            BootLoader::Mkinitcpio,
+            vec![
+                ("/etc/kernel/cmdline", "root=UUID=1 rw\nisolcpus=1\n"),
+                ("/etc/mkinitcpio.d/linux-rt.preset", "default_uki=\"/efi/EFI/Linux/a.efi\"\n"),
+            ],
+        ),
     ]
 }
 
@@ -196,6 +203,7 @@ fn commands_are_returned_and_never_run() {
     let jetson = lines(&machines[9].1).1.unwrap();
     assert!(jetson.contains("APPEND") && jetson.ends_with(parameters), "{jetson}");
     assert!(lines(&machines[10].1).1.unwrap().contains("boot.kernelParams"));
+    assert_eq!(lines(&machines[12].1).0[0], "mkinitcpio -P");
     let arch = lines(&machines[11].1).1.unwrap();
     assert!(arch.contains("options line") && arch.ends_with(parameters), "{arch}");
 }
