@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use onbeat_host::foreign;
 use rustix::fs::{Mode, OFlags};
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 use super::error::GatewayError;
 use super::lcm_packets;
@@ -73,7 +74,9 @@ impl FormatMessages {
         let failed = |source| GatewayError::Read { path: path.to_owned(), source };
         let mut file = foreign::open(path).map_err(opened)?;
         let mut first = first_bytes(&mut file).map_err(opened)?;
-        let is_packed = first.starts_with(ZSTD);
+        // pzstd begins with a frame that has no content.
+        let is_packed =
+            first.starts_with(ZSTD) || matches!(first[..], [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
         let mut noticed = None;
         if is_packed {
             (file, noticed) = unpacked(file).map_err(failed)?;
@@ -173,29 +176,56 @@ fn unpacked(packed: File) -> Result<(File, Option<LogDefect>), LogDefect> {
     let mut to = File::from(to.map_err(|why| failed(why.into()))?);
     let mut from = BufReader::with_capacity(1 << 16, packed);
     let (mut piece, mut left, mut noticed) = (vec![0; 1 << 16], MOST_UNPACKED, None);
+    let mut cut = None;
     // A file may have several frames, one behind the other.
-    while noticed.is_none() && !from.fill_buf()?.is_empty() {
-        let frame = Zstd::new(&mut from);
-        let mut frame = frame.map_err(|why| LogDefect::Unpack(why.to_string()))?;
+    while cut.is_none() && !from.fill_buf()?.is_empty() {
+        let mut frame = match Zstd::new(&mut from) {
+            Ok(frame) => frame,
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length,
+                ..
+            })) => {
+                // Without content: the index of the seekable format, and lengths of pzstd.
+                io::copy(&mut Read::by_ref(&mut from).take(length.into()), &mut io::sink())?;
+                continue;
+            }
+            Err(why) if left == MOST_UNPACKED => {
+                return Err(LogDefect::Unpack(why.to_string()));
+            }
+            Err(_) => {
+                cut = Some("no frame of zstd is behind them".to_owned());
+                break;
+            }
+        };
         loop {
-            let bytes = match frame.read(&mut piece) {
+            match frame.read(&mut piece) {
                 Ok(0) => break,
-                Ok(bytes) => bytes,
-                Err(why) if left == MOST_UNPACKED => {
-                    return Err(LogDefect::Unpack(why.to_string()));
+                Ok(bytes) => {
+                    left = left.checked_sub(bytes as u64).ok_or_else(|| {
+                        LogDefect::Unpack(format!("it has more than {} GiB", MOST_UNPACKED >> 30))
+                    })?;
+                    to.write_all(&piece[..bytes]).map_err(failed)?;
                 }
                 Err(why) => {
-                    let bytes = MOST_UNPACKED - left;
-                    noticed = Some(LogDefect::Unpacked { bytes, why: why.to_string() });
+                    cut = Some(why.to_string());
                     break;
                 }
-            };
-            left = left.checked_sub(bytes as u64).ok_or_else(|| {
-                LogDefect::Unpack(format!("it has more than {} GiB", MOST_UNPACKED >> 30))
-            })?;
-            to.write_all(&piece[..bytes]).map_err(failed)?;
+            }
+        }
+        let stated = frame.decoder.get_checksum_from_data();
+        let found = frame.decoder.get_calculated_checksum();
+        if let Some((stated, found)) = stated.zip(found)
+            && stated != found
+        {
+            noticed = Some(LogDefect::DataChecksum { found, stated });
         }
     }
+    let bytes = MOST_UNPACKED - left;
+    let noticed = match cut {
+        Some(why) if bytes == 0 => return Err(LogDefect::Unpack(why)),
+        Some(why) => Some(LogDefect::Unpacked { bytes, why }),
+        None => noticed,
+    };
     to.seek(SeekFrom::Start(0))?;
     Ok((to, noticed))
 }
@@ -844,22 +874,42 @@ mod tests {
         assert_eq!((content.messages, content.damaged, content.cut.as_str()), (0, 301, ""));
     }
 
-    #[test]
-    fn a_packed_log_that_was_cut_is_read_up_to_there() {
-        // No options, a window of 1 KiB, and blocks that are stored as they are.
-        let mut packed = [ZSTD, &[0, 0]].concat();
-        for block in lcm_event().repeat(100).chunks(1000) {
-            packed.extend(&((block.len() as u32) << 3).to_le_bytes()[..3]);
+    /// A frame of zstd: a window of 1 KiB, blocks that are stored as they are, and a checksum.
+    fn frame(content: &[u8], checksum: u32) -> Vec<u8> {
+        let mut packed = [ZSTD, &[4, 0]].concat();
+        let blocks = content.chunks(1000);
+        let last = blocks.len() - 1;
+        for (number, block) in blocks.enumerate() {
+            let head = (block.len() as u32) << 3 | u32::from(number == last);
+            packed.extend(&head.to_le_bytes()[..3]);
             packed.extend(block);
         }
-        packed.truncate(6500);
+        packed.extend(checksum.to_le_bytes());
+        packed
+    }
+
+    #[test]
+    fn a_packed_log_is_read_as_far_as_it_can_be_unpacked() {
+        let events = lcm_event().repeat(100);
+        // The checksum is that of zstd itself.
+        let (whole, changed) = (frame(&events, 0x89e1_a57a), frame(&events, 0x89e1_a57b));
+        let empty = b"\x5e\x2a\x4d\x18\x03\0\0\0abc";
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.lcmlog.zst");
-        std::fs::write(&path, &packed).unwrap();
-        let content = LogContent::from_file(&path, 1 << 20).unwrap();
-        assert!((40..60).contains(&content.messages), "{}", content.messages);
-        assert!(content.damage[0].contains("bytes can be unpacked"), "{:?}", content.damage);
-        assert!(!content.cut.is_empty());
-        assert_eq!(content.in_order().unwrap().count() as u64, content.messages);
+        for (packed, messages, damage, is_cut) in [
+            (whole[..6500].to_vec(), 40..60, "bytes can be unpacked", true),
+            // As pzstd and the seekable format have them, and padded to whole sectors.
+            ([&empty[..], &whole, &whole, empty].concat(), 200..201, "", false),
+            ([&whole[..], &[0; 512]].concat(), 100..101, "no frame of zstd is behind", false),
+            ([changed, whole].concat(), 200..201, "some byte has changed", false),
+        ] {
+            std::fs::write(&path, packed).unwrap();
+            let content = LogContent::from_file(&path, 1 << 20).unwrap();
+            let found = content.damage.concat();
+            assert!(messages.contains(&content.messages), "{damage}: {}", content.messages);
+            assert!(found.contains(damage) && found.is_empty() == damage.is_empty(), "{found}");
+            assert_eq!(!content.cut.is_empty(), is_cut, "{}", content.cut);
+            assert_eq!(content.in_order().unwrap().count() as u64, content.messages);
+        }
     }
 }

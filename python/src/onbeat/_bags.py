@@ -18,6 +18,8 @@ SQLITE = b"SQLite format 3\0"
 ROSBAG = b"#ROSBAG V2.0\n"
 LCM = b"\xed\xa1\xda\x01"
 ZSTD = b"\x28\xb5\x2f\xfd"
+#: A file that was compressed by zstd begins with it, or as pzstd writes it with a frame that has no content.
+PACKED = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 #: Largest chunk, record and unpacked file, in bytes.
 _MOST_CHUNK = 256 << 20
 _MOST_UNPACKED = 64 << 30
@@ -164,26 +166,37 @@ def unpack_messages(channel: RawChannel, damaged: Callable[[str, int], None]) ->
             setattr(channel, name, [getattr(channel, name)[row] for row in kept])
 
 
-def unpacked(path: Path, read: Callable[[Path], RawLog]) -> RawLog:
-    """Reads a log that was compressed as a whole by zstd."""
+def unpacked(path: Path, read: Callable[[Path], RawLog], skips: bool) -> RawLog:
+    """Reads a log that was compressed as a whole by zstd; with `skips`, as far as it can be unpacked."""
     try:
         import zstandard
     except ImportError:
         raise LogError(f"{path} needs the package zstandard; install it by pip") from None
     with tempfile.TemporaryDirectory() as place, path.open("rb") as packed:
         file = Path(place) / path.stem
-        reader, size = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK).stream_reader(packed), 0
+        unpack = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK)
+        reader, size, damage = unpack.stream_reader(packed, read_across_frames=True), 0, ""
         try:
             with file.open("wb") as out:
-                while piece := reader.read(1 << 20):
+                # What is read with the damage is not handed over: in short pieces, that is little.
+                while piece := reader.read(1 << 14):
                     size += len(piece)
                     if size > _MOST_UNPACKED:
                         raise LogError(f"{path} has more than {_MOST_UNPACKED >> 30} GiB when unpacked")
                     out.write(piece)
         except zstandard.ZstdError as why:
-            raise LogError(f"{path} cannot be decompressed: {why}") from None
-        log = read(file)
+            damage = f"{path} cannot be decompressed: {why}"
+            if not size or not skips:
+                rest = "; `damaged='skip'` loads what is before" if size else ""
+                raise LogError(damage + rest) from None
+        if not size:
+            raise LogError(f"{path} cannot be decompressed: it ends before the end of its first block")
+        try:
+            log = read(file)
+        except LogError as why:
+            raise LogError(str(why).replace(str(file), str(path))) from None
         log.path = path
+        log.damage += [damage] if damage else []
         return log
 
 

@@ -190,8 +190,8 @@ def _raw(path: Path, wanted: set[str] | None, skips: bool) -> RawLog:
             return _bags.rosbag(path, data, wanted, skips)
         if begin.startswith(_bags.LCM):
             return _bags.lcm(path, data, wanted, skips)
-        if begin.startswith(_bags.ZSTD):
-            return _bags.unpacked(path, lambda file: _raw(file, wanted, skips))
+        if _bags.PACKED.match(begin):
+            return _bags.unpacked(path, lambda file: _raw(file, wanted, skips), skips)
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as why:
         raise LogError(f"{path} is damaged: {why or type(why).__name__}") from why
     if path.suffix == ".lcmlog" and skips and len(data):
