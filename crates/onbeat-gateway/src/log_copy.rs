@@ -46,7 +46,7 @@ pub struct ListedChannel {
 /// What a log has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedLog {
-    /// Channels, in the order of their first messages.
+    /// Channels, in the order of their first messages, and those without messages.
     pub channels: Vec<ListedChannel>,
     /// Time from the first to the last message, in ns.
     pub log_ns: u64,
@@ -63,8 +63,9 @@ pub struct ListedLog {
 /// [`GatewayError::Open`], [`GatewayError::Read`].
 pub fn list(order: &ListOrder) -> Result<ListedLog, GatewayError> {
     let content = LogContent::from_file(&order.log, order.most_memory)?;
+    let silent = content.silent.iter().map(|of| listed(&LoggedChannel::new(of)));
     Ok(ListedLog {
-        channels: content.channels.iter().map(listed).collect(),
+        channels: content.channels.iter().map(listed).chain(silent).collect(),
         log_ns: content.last_ns - content.first_ns,
         cut: content.cut,
         damage: content.damage,
@@ -142,6 +143,9 @@ pub fn convert(
             break;
         }
     }
+    for of in &content.silent {
+        copy.log.copy_channel(of)?;
+    }
     let not_decoded = copy.not_decoded;
     let (not_copied, cut) = (content.others, content.cut);
     let (damage, damaged) = (content.damage, content.damaged);
@@ -151,7 +155,11 @@ pub fn convert(
 
 /// The profile that all channels keep (MCAP format registry); empty for none.
 fn profile(content: &LogContent) -> &'static str {
-    let are = |encoding: &str| content.channels.iter().all(|of| of.encoding == encoding);
+    let are = |encoding: &str| {
+        let mut all = content.channels.iter().map(|of| &of.encoding);
+        let mut silent = content.silent.iter().map(|of| &of.encoding);
+        all.all(|of| of == encoding) && silent.all(|of| of == encoding)
+    };
     match (are("cdr"), are("ros1")) {
         (true, _) => "ros2",
         (false, true) => "ros1",

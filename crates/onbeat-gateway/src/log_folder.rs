@@ -98,7 +98,7 @@ pub(super) struct FolderMessages {
     name: String,
     of_file: HashMap<u16, Arc<LogRecordChannel>>,
     /// Channels of all files, by their numbers in the folder.
-    channels: Vec<Arc<LogRecordChannel>>,
+    pub(super) channels: Vec<Arc<LogRecordChannel>>,
     /// What was noticed before the first record.
     noticed: VecDeque<LogDefect>,
     /// Whether the last defect was within a file.
@@ -208,7 +208,12 @@ impl FolderMessages {
                 Some(Err(why)) => return Err(self.defect(why)),
                 None => {
                     self.others += file.others();
+                    let defined = file.channels();
                     self.current = None;
+                    for of in &defined {
+                        // One too many has no messages.
+                        let _ = self.channel(of);
+                    }
                 }
             }
         }

@@ -114,6 +114,19 @@ impl FormatMessages {
         }
     }
 
+    /// Returns the channels that were defined so far, in the order of their numbers, also those without messages.
+    pub(super) fn channels(&self) -> Vec<Arc<LogRecordChannel>> {
+        let mut all: Vec<_> = match &self.format {
+            Format::Mcap(messages) => messages.channels.values().cloned().collect(),
+            Format::Lcm(events) => events.channels.values().cloned().collect(),
+            Format::Rosbag(records) => records.channels.values().cloned().collect(),
+            Format::Sqlite(rows) => rows.channels.values().cloned().collect(),
+            Format::Folder(messages) => messages.channels.clone(),
+        };
+        all.sort_by_key(|of| of.id);
+        all
+    }
+
     /// Goes on after a defect; returns false where nothing sound follows.
     pub(super) fn resume(&mut self) -> bool {
         if std::mem::take(&mut self.is_in_message) {

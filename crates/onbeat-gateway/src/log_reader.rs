@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::error::GatewayError;
 use super::log_defect::LogDefect;
@@ -34,7 +35,7 @@ pub(super) struct LoggedChannel {
 }
 
 impl LoggedChannel {
-    fn new(of: &LogRecordChannel) -> Self {
+    pub(super) fn new(of: &LogRecordChannel) -> Self {
         let typed = of
             .schema
             .as_ref()
@@ -68,6 +69,8 @@ pub(super) struct LogContent {
     pub(super) path: PathBuf,
     most_memory: u64,
     pub(super) channels: Vec<LoggedChannel>,
+    /// Channels whose topics have no messages.
+    pub(super) silent: Vec<Arc<LogRecordChannel>>,
     /// Places in `channels`, by the channels' numbers in the file.
     places: HashMap<u16, usize>,
     pub(super) messages: u64,
@@ -117,6 +120,14 @@ impl LogContent {
             }
         }
         content.others = messages.others();
+        for of in messages.channels() {
+            let is_known = content.places.contains_key(&of.id)
+                || content.place(&of.topic).is_some()
+                || content.silent.iter().any(|it| it.topic == of.topic);
+            if !is_known {
+                content.silent.push(of);
+            }
+        }
         content.first_ns = content.first_ns.min(content.last_ns);
         Ok(content)
     }
@@ -304,6 +315,21 @@ mod tests {
             assert!(messages.waiting.is_empty());
         }
         assert!(messages.next().is_none());
+    }
+
+    #[test]
+    fn a_topic_without_messages_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("silent.mcap");
+        let mut log = LogWriter::create(&path, Compression::Lz4).unwrap();
+        let of = ["a", "b"].map(|topic| log.add_channel(topic, "", "", &[]).unwrap());
+        log.write(of[0], 1, 1, &[7]).unwrap();
+        log.finish().unwrap();
+        for path in [path.as_path(), folder.path()] {
+            let content = LogContent::from_file(path, MOST).unwrap();
+            let silent: Vec<_> = content.silent.iter().map(|of| of.topic.as_str()).collect();
+            assert_eq!((content.channels.len(), silent), (1, vec!["b"]));
+        }
     }
 
     #[test]

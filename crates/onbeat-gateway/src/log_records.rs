@@ -104,7 +104,7 @@ pub(super) struct LogMessages<R> {
     chunk: Option<OpenChunk>,
     state: ReadState,
     schemas: HashMap<u16, Arc<LogSchema>>,
-    channels: HashMap<u16, Arc<LogRecordChannel>>,
+    pub(super) channels: HashMap<u16, Arc<LogRecordChannel>>,
     definition_bytes: u64,
     /// Messages so far; `None` once some are known to be damaged.
     found: Option<u64>,
@@ -320,6 +320,12 @@ impl<R: Read + Seek> LogMessages<R> {
             (STATISTICS, ReadState::Summary) => {
                 self.check_length(at, bytes)?;
                 self.stated = Fields(&self.bytes_of_file(bytes, at)?).long();
+            }
+            // The writer in C++, which records bags of ROS 2, defines channels without messages only here.
+            (SCHEMA | CHANNEL, ReadState::Summary) if bytes <= self.most_memory => {
+                let content = self.bytes_of_file(bytes, at)?;
+                // What contradicts the definitions before it was used by no message.
+                let _ = self.take(at, kind, content);
             }
             (_, ReadState::Data) if kind != DATA_END => self.pass_over(at, kind, bytes)?,
             _ => {

@@ -56,6 +56,15 @@ fn a_complete_file_has_its_messages_in_chunks_and_outside() {
 }
 
 #[test]
+fn a_channel_that_only_the_end_defines_is_known() {
+    let end = [record(DATA_END, &[0; 4]), channel(), record(FOOTER, &[0; 20])].concat();
+    let log = [&MAGIC[..], &end, &MAGIC].concat();
+    let mut messages = LogMessages::new(Cursor::new(&log[..]), log.len() as u64, MOST);
+    assert!(messages.next().is_none());
+    assert_eq!(messages.channels[&1].topic, "a");
+}
+
+#[test]
 fn bytes_behind_the_end_of_a_file_are_said() {
     let one = file(&[channel(), message(b"one")]);
     let check = check_log(&one.repeat(2), MOST);

@@ -35,7 +35,7 @@ pub(super) struct SqliteRows {
     database: rusqlite::Connection,
     /// Keeps the path in /proc that the database is opened by.
     _file: File,
-    channels: Channels,
+    pub(super) channels: Channels,
     waiting: VecDeque<Result<LogMessage, LogDefect>>,
     /// Number of the first row that was not read yet.
     next: i64,
