@@ -206,6 +206,14 @@ pub enum LogDefect {
         /// Its name, printable.
         name: String,
     },
+    /// Files are beside those that `metadata.yaml` names.
+    #[error("files that metadata.yaml does not name are not read: {files}, the first is {name}")]
+    NotNamed {
+        /// Number of them.
+        files: usize,
+        /// The first one, printable.
+        name: String,
+    },
     /// A file of a bag cannot be opened.
     #[error("{0}")]
     Unread(String),
@@ -354,6 +362,7 @@ impl LogDefect {
                 | Self::NoMetadata
                 | Self::Metadata(_)
                 | Self::NoFile { .. }
+                | Self::NotNamed { .. }
                 | Self::InFile { .. }
                 | Self::Missing { .. }
                 | Self::Io(_)

@@ -143,8 +143,14 @@ impl FolderMessages {
                 }
             }
         }
+        let named: Vec<_> = files.iter().map(|file| plain(file)).collect();
+        let mut others = files_of(path).map_err(opened)?;
+        others.retain(|file| !named.contains(&plain(file)));
         if files.is_empty() {
-            files = files_of(path).map_err(opened)?;
+            files = others;
+        } else if let Some(first) = others.first() {
+            let name = printable(&first.file_name().unwrap_or_default().to_string_lossy());
+            noticed.push_back(LogDefect::NotNamed { files: others.len(), name });
         }
         if files.is_empty() {
             let (path, source) = (path.to_owned(), LogDefect::NoBag);
@@ -184,7 +190,7 @@ impl FolderMessages {
     fn read(&mut self) -> Result<Option<LogMessage>, LogDefect> {
         if let Some(why) = self.noticed.pop_front() {
             self.is_in_file = false;
-            self.is_damaged = true;
+            self.is_damaged |= !matches!(why, LogDefect::NotNamed { .. });
             return Err(why);
         }
         loop {
@@ -274,6 +280,12 @@ fn places_of(folder: &Path, name: &str) -> Vec<PathBuf> {
     let unpacked = |end: &PathBuf| end.to_str()?.strip_suffix(PACKED).map(PathBuf::from);
     let both = ends.flat_map(|end| [unpacked(&end), Some(end)].into_iter().rev().flatten());
     both.map(|end| folder.join(end)).collect()
+}
+
+/// The path of a file when it is not packed.
+fn plain(file: &Path) -> String {
+    let name = file.to_string_lossy();
+    name.strip_suffix(PACKED).unwrap_or(&name).to_owned()
 }
 
 /// The files of a folder that can be parts of a bag, in the order of their numbers.
@@ -390,7 +402,10 @@ mod tests {
         part(&folder.path().join("more/a_1.mcap"), &["/a"], 5..9);
         write("more/a_1.mcap, old/a_1.mcap", 9);
         let found = content(folder.path());
-        assert_eq!((found.messages, found.damage.len()), (9, 0), "{:?}", found.damage);
+        assert_eq!((found.messages, found.damage.len()), (9, 1), "{:?}", found.damage);
+        let wanted =
+            "files that metadata.yaml does not name are not read: 1, the first is a_0.mcap";
+        assert_eq!(found.damage[0], wanted);
     }
 
     #[test]

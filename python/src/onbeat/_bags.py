@@ -70,11 +70,14 @@ def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, 
     found = [next((one for one in _places(path, name) if one.exists()), None) for name in names]
     missing = dict.fromkeys(Path(name).name for name, file in zip(names, found, strict=True) if file is None)
     files = list(dict.fromkeys(file for file in found if file is not None))
+    there = [one for one in path.iterdir() if re.search(r"\.(mcap|db3)(\.zstd)?$", one.name)]
+    named = {str(one).removesuffix(".zstd") for one in files}
+    # A packed file beside the unpacked one has the same records; `bag_10` is behind `bag_9`.
+    others = [one for one in there if one.suffix != ".zstd" or one.with_suffix("") not in there]
+    others = [one for one in others if str(one).removesuffix(".zstd") not in named]
+    others.sort(key=lambda one: (len(one.name.removesuffix(".zstd")), one.name))
     if not files:
-        there = [one for one in path.iterdir() if re.search(r"\.(mcap|db3)(\.zstd)?$", one.name)]
-        # A packed file beside the unpacked one has the same records; `bag_10` is behind `bag_9`.
-        files = [one for one in there if one.suffix != ".zstd" or one.with_suffix("") not in there]
-        files.sort(key=lambda one: (len(one.name.removesuffix(".zstd")), one.name))
+        files, others = others, []
         if not files:
             raise LogError(f"{path} is not a bag: it has neither .mcap nor .db3 files")
     whole = _Collected(path, wanted, skips)
@@ -101,6 +104,9 @@ def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, 
     is_whole = wanted is None and not (whole.log.damage or whole.log.damaged or whole.log.cut)
     if stated and is_whole and read_ < int(stated[2]):
         whole.damaged(f"{read_} of {stated[2]} records were found, which metadata.yaml states")
+    if others:
+        why = f"files that metadata.yaml does not name are not read: {len(others)}, the first is {others[0].name}"
+        whole.log.damage.append(why)
     return whole.log
 
 
