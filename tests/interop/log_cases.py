@@ -316,6 +316,20 @@ def misplaced():
         assert len(gateway("list", path)["damage"]) == 1
 
 
+def redefined():
+    """A definition that becomes another one: records that may be of either are damage."""
+    path = ros2("redefined", "/f", [float64(1)], use_chunking=False, enable_crcs=False)
+    whole = path.read_bytes()
+    begin = whole.index(FLOAT.encode()) - 15
+    end = begin + 9 + int.from_bytes(whole[begin + 1 : begin + 9], "little")
+    path.write_bytes(whole[:end] + whole[begin:end].replace(b"float64", b"float32") + whole[end:])
+    try:
+        raise AssertionError(onbeat.load(path))
+    except onbeat.OnbeatError as why:
+        assert "defined twice" in str(why), why
+    assert len(opened(path, {"/f": 1}, damaged="skip").damage) == len(gateway("list", path)["damage"]) == 1
+
+
 def bags():
     """In both formats of ROS 2, one without definitions as those of Humble, and a log of LCM."""
     for plugin in StoragePlugin:
@@ -446,6 +460,6 @@ def crashed(bag):
         assert why in str(error), error
 
 
-for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, bags):
+for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, redefined, bags):
     check()
 print(json.dumps(counts))

@@ -71,7 +71,7 @@ def decoder(channel: RawChannel, types: dict[str, str]):
                 records = Records(channel, types)
                 return (OneByOne(records) if check(records.types, records.name) else records), ""
     except (TypeMismatch, ValueError, TypeError, LookupError, RecursionError) as why:
-        return None, f"{channel.encoding}, {name}: {why}"
+        return None, ", ".join(filter(None, (channel.encoding, name))) + f": {why}"
     encoding = channel.encoding or "no encoding"
     return None, f"the encoding {encoding} with {'the definition ' + of if of else 'no definition'} is not decoded"
 
@@ -180,6 +180,8 @@ def _types(channel: RawChannel, own: dict[str, str]) -> tuple[dict[str, list[Fie
             return found, name
         case "" | "unknown":
             # `unknown` is what rosbag2 writes where it finds no definition.
+            if not name:
+                raise TypeMismatch("its channel names no type")
             if name not in own:
                 raise TypeMismatch(f"the log has no definition of {schema.name}; load(..., types=FOLDER) takes .msg files")
             return _from_files(name, own), name

@@ -175,9 +175,11 @@ class McapReader:
         try:
             if kind == _SCHEMA:
                 texts = _Texts(content, 2)
+                schema = Schema(texts.text(), texts.text(), texts.bytes())
                 # A log repeats its definitions behind the messages.
-                self._schemas.setdefault(_u16(content, 0), Schema(texts.text(), texts.text(), texts.bytes()))
-            elif kind == _CHANNEL and (_u16(content, 0) not in self._channels or _u16(content, 0) in self._undefined):
+                if self._schemas.setdefault(_u16(content, 0), schema) != schema:
+                    self._conflict("definition", _u16(content, 0))
+            elif kind == _CHANNEL:
                 self._define_channel(content)
             elif kind == _NOTE:
                 texts = _Texts(content, 0)
@@ -189,10 +191,21 @@ class McapReader:
         except IndexError as why:
             raise _Damage(f"a record of kind {kind} contradicts its own length: {why}") from None
 
+    def _conflict(self, what: str, id_: int) -> None:
+        """Says that messages may be of two types. What a definition behind all of them contradicts was used by none."""
+        if not self._is_behind:
+            self._damaged(f"the {what} {id_} is defined twice, and differently", 0)
+
     def _define_channel(self, content: np.ndarray) -> None:
         id_, texts = _u16(content, 0), _Texts(content, 4)
         topic, encoding = texts.text(), texts.text()
         schema, why = self._schemas.get(_u16(content, 2)), ""
+        known = self._channels.get(id_)
+        if known and id_ not in self._undefined:
+            own = (topic, encoding, schema or Schema("", "", b""), texts.pairs())
+            if own != (known.topic, known.encoding, known.schema, known.texts):
+                self._conflict("channel", id_)
+            return
         self._undefined.discard(id_)
         if schema is None and _u16(content, 2):
             why = "the file does not have the definition of its type"

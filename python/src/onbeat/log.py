@@ -358,7 +358,7 @@ class _Loading:
                 return columns, ""
             if len(bad) < len(good):
                 if not self._skips:
-                    sentence = f"record {bad[0] + 1} of {len(good)} of {channel.topic} is not a {channel.schema.name}: {why}"
+                    sentence = f"record {bad[0] + 1} of {len(good)} of {channel.topic} is not {channel.schema.name or channel.encoding}: {why}"
                     raise LogError(f"{self._raw.path} is damaged: {sentence}; `damaged='skip'` loads the others, and counts")
                 kept = np.flatnonzero(good)
                 payloads.taken(kept)
