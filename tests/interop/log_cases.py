@@ -144,9 +144,11 @@ def encodings():
     assert log["/other"]["data"].tolist() == [1.5] * 10
     # What is neither read nor used is no obstacle; a constant is that of its module.
     idl = b"module b { const long N = 1; }; module a { const long N = 7; enum E { ZERO, ONE }; const long M = 2 * b::N * E::ONE;"
-    idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct S { F f; char c; octet d[M + 010]; }; };"
-    log = opened(other("omgidl", "cdr", ("a::S", "omgidl", idl), b"\0\1\0\0\3A" + bytes(range(10))), both)
-    assert log["/other"].message(0) == {"f": 3, "c": 65, "d": list(range(10))}
+    idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct R; typedef sequence<R> Rs;"
+    idl += b" struct R { octet o; }; struct S { F f; char c; octet d[M + 010]; Rs rest; }; };"
+    data = b"\0\1\0\0\3A" + bytes(range(10)) + struct.pack("<IB", 1, 5)
+    log = opened(other("omgidl", "cdr", ("a::S", "omgidl", idl), data), both)
+    assert log["/other"].message(0) == {"f": 3, "c": 65, "d": list(range(10)), "rest": [{"o": 5}]}
 
 
 def interfaces():

@@ -261,7 +261,8 @@ class _Parser:
             full = "/".join([*self._module[:depth], name])
             if full in self._types or full in self._names:
                 return full
-        return name
+        # One that is only declared so far is of this module.
+        return name if "/" in name else self._full(name)
 
     def _kind(self) -> tuple[str, list[int | None]]:
         """A type, with the dimensions that its name has by itself."""
