@@ -318,6 +318,16 @@ def misplaced():
         assert len(gateway("list", path)["damage"]) == 1
 
 
+def longer():
+    """Records with bytes that their definition does not have: it may be that of another version."""
+    path = other("longer", "cdr", (FLOAT, "ros2msg", b"float64 data\n"), struct.pack("<xBxxdd", 1, 1.5, 2.5))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        log = onbeat.load(path)
+    assert log["/other"]["data"].tolist() == [1.5] * 10
+    assert [f"10 of /other have more bytes than {FLOAT}" in str(it.message) for it in caught] == [True], caught
+
+
 def redefined():
     """A definition that becomes another one: records that may be of either are damage."""
     path = ros2("redefined", "/f", [float64(1)], use_chunking=False, enable_crcs=False)
@@ -462,6 +472,6 @@ def crashed(bag):
         assert why in str(error), error
 
 
-for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, redefined, bags):
+for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, longer, redefined, bags):
     check()
 print(json.dumps(counts))

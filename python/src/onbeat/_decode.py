@@ -35,6 +35,8 @@ _COMMON = {
     "action_msgs/msg/GoalStatus": "GoalInfo goal_info\nint8 status\n",
     "action_msgs/msg/GoalStatusArray": "GoalStatus[] status_list\n",
 }
+#: Bytes behind the last field from which on they are no padding.
+SURPLUS = 8
 #: Deepest JSON that is taken apart into fields.
 _MOST_JSON = 32
 
@@ -84,6 +86,8 @@ class Records:
         self.types, self.name = _types(channel, types)
         self.is_flat = not self._is_ros1 and not check(self.types, self.name) and _is_flat(self.types, self.name)
         self._wide = 2
+        #: Records with bytes that no field has: their definition may be another one.
+        self.longer = 0
 
     def columns(self, payloads) -> tuple[dict[str, Column], np.ndarray, str]:
         groups, good, why = self._groups(payloads)
@@ -93,12 +97,13 @@ class Records:
         for encoding, rows in groups:
             begins, ends = payloads.begins[rows], payloads.ends[rows]
             columns, complete, left = self._by(encoding, payloads, begins, ends)
-            if not self._is_ros1 and self._has_wide() and not (complete & (left < 8)).all():
+            if not self._is_ros1 and self._has_wide() and not (complete & (left < SURPLUS)).all():
                 # Fast CDR 1, of ROS 2 before Jazzy, has four bytes for a letter.
                 other = _columns.Encoding(**(vars(encoding) | {"wide": 4}))
                 again, also, remains = self._by(other, payloads, begins, ends)
-                if (also & (remains < 8)).sum() > (complete & (left < 8)).sum():
-                    columns, complete, encoding = again, also, other
+                if (also & (remains < SURPLUS)).sum() > (complete & (left < SURPLUS)).sum():
+                    columns, complete, left, encoding = again, also, remains, other
+            self.longer += int((complete & (left >= SURPLUS)).sum())
             self._wide = max(self._wide, encoding.wide)
             good[rows] &= complete
             found.append(columns)

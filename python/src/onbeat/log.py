@@ -353,6 +353,8 @@ class _Loading:
             if found is not None:
                 return found, ""
             columns, good, why = decoder.columns(payloads)
+            if longer := getattr(decoder, "longer", 0):
+                self._missing.append(f"{longer} of {channel.topic} have more bytes than {channel.schema.name}: their type may be another")
             bad = np.flatnonzero(~good)
             if not len(bad):
                 return columns, ""
@@ -400,7 +402,9 @@ def _fast(decoder, payloads: _Payloads) -> np.ndarray | None:
         layout = Layout(decoder.types, decoder.name, rows[0, head:].tobytes())
     except (TypeMismatch, ValueError):
         return None
-    if (rows[:, head : head + 2] != (0, 1)).any() or not layout.fits(rows[:, head:]).all() or layout.end > rows.shape[1] - head:
+    if (rows[:, head : head + 2] != (0, 1)).any() or not layout.fits(rows[:, head:]).all():
+        return None
+    if not 0 <= rows.shape[1] - head - layout.end < _decode.SURPLUS:
         return None
     fields = layout.dtype.fields or {}
     dtype = np.dtype(
