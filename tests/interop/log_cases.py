@@ -318,6 +318,24 @@ def misplaced():
         assert len(gateway("list", path)["damage"]) == 1
 
 
+def absent():
+    """Fields that a record does not have: they are not 0, and empty in MATLAB."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from scipy.io import loadmat
+
+    file = FileDescriptorProto(name="a.proto", package="a", syntax="proto3")
+    of = file.message_type.add(name="M")
+    of.oneof_decl.add(name="_x")
+    of.field.add(name="x", number=1, type=5, label=1, oneof_index=0, proto3_optional=True)
+    of.field.add(name="y", number=2, type=5, label=1)
+    schema = ("a.M", "protobuf", FileDescriptorSet(file=[file]).SerializeToString())
+    for name, how, data in (("optional", ("protobuf", schema), b"\x10\x02"), ("null", ("json", None), b'{"x": null, "y": 2}')):
+        log = opened(other(name, *how, data), {"/other": 10, "/f": 10})
+        assert [*log["/other"]["x"]] == [None] * 10 and log["/other"]["y"].tolist() == [2] * 10
+        log.save_mat(folder / "absent.mat")
+        assert loadmat(folder / "absent.mat")["other"]["x"][0, 0][0, 9].size == 0
+
+
 def longer():
     """Records with bytes that their definition does not have: it may be that of another version."""
     path = other("longer", "cdr", (FLOAT, "ros2msg", b"float64 data\n"), struct.pack("<xBxxdd", 1, 1.5, 2.5))
@@ -472,6 +490,6 @@ def crashed(bag):
         assert why in str(error), error
 
 
-for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, longer, redefined, bags):
+for check in (encodings, interfaces, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, absent, longer, redefined, bags):
     check()
 print(json.dumps(counts))

@@ -376,6 +376,9 @@ def _of_protobuf(message) -> dict:
             value = [_of_protobuf(it) if inner is not None else it for it in value]
         elif inner is not None:
             value = _of_protobuf(value) if message.HasField(field.name) else None
+        elif getattr(field, "has_presence", False) and not (field.has_default_value or message.HasField(field.name)):
+            # Of `optional`, and of `oneof`: absent is not 0.
+            value = None
         found[field.name] = value
     return found
 

@@ -206,7 +206,20 @@ def _word(name: str) -> str:
 
 
 def _for_matlab(value: object, why: str) -> object:
-    """The same values with texts, which are bytes here, as texts; as numbers those of a channel that is not decoded."""
+    """The same values with texts, which are bytes here, as texts; as numbers those of a channel that is not decoded. What is
+    absent is empty, and an integer of more than 64 bits is rounded."""
+    if value is None:
+        return np.empty((0, 0))
+    if isinstance(value, dict):
+        return _worded((str(name), _for_matlab(one, why)) for name, one in value.items())
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        return float(str(value))
+    if isinstance(value, list) and all(isinstance(one, (int, float)) for one in value):
+        return [_for_matlab(one, why) for one in value]
+    if isinstance(value, list):
+        cells = np.empty(len(value), object)
+        cells[:] = value
+        value = cells
     if isinstance(value, bytes):
         return np.frombuffer(value, "u1") if why else value.decode(errors="replace")
     if isinstance(value, np.ndarray) and value.dtype.kind == "S":
@@ -354,7 +367,8 @@ class _Loading:
                 return found, ""
             columns, good, why = decoder.columns(payloads)
             if longer := getattr(decoder, "longer", 0):
-                self._missing.append(f"{longer} of {channel.topic} have more bytes than {channel.schema.name}: their type may be another")
+                of = f"{longer} of {channel.topic} have more bytes than {channel.schema.name}"
+                self._missing.append(f"{of}: their type may be another")
             bad = np.flatnonzero(~good)
             if not len(bad):
                 return columns, ""
