@@ -426,6 +426,12 @@ def bags():
         assert log.account["/f"]["damaged"] == 200 - len(values) and log.damage, log.account
         listed = gateway("list", folder / "changed.bag")
         assert listed["channels"][0]["records"] == len(values) and listed["damage"], listed
+    # As a killed recorder leaves it: up to a whole record, without the index.
+    path.write_bytes(whole[: int.from_bytes(whole[whole.index(b"index_pos=") + 10 :][:8], "little")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        log = onbeat.load(path)
+    assert len(log["/f"]) == 200 and not log.is_complete, log
     path.write_bytes(whole[: len(whole) // 2])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

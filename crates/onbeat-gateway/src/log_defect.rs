@@ -50,6 +50,9 @@ pub enum LogDefect {
     /// The file ends without its closing bytes.
     #[error("the file does not end as an MCAP file; it was not closed, or is damaged")]
     NotClosed,
+    /// A bag of ROS 1 ends without its index.
+    #[error("the bag has no index: its recorder was killed, or it was not copied whole")]
+    NoIndex,
     /// Bytes follow the end of an MCAP file, as where files were joined.
     #[error(
         "the log ends at byte {at}; the {bytes} bytes behind it, perhaps another file's, are not read"

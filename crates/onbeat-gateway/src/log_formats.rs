@@ -371,6 +371,8 @@ pub(super) struct RosbagRecords {
     /// Where the last record outside of chunks begins, and whether it was read to its end: another one follows it.
     begun: u64,
     is_whole: bool,
+    /// Whether the index is where the first record says, which a recorder writes at last.
+    is_closed: bool,
     is_over: bool,
 }
 
@@ -394,6 +396,7 @@ impl RosbagRecords {
             found: None,
             begun: at,
             is_whole: true,
+            is_closed: true,
             is_over: false,
         })
     }
@@ -501,7 +504,8 @@ impl RosbagRecords {
         while self.waiting.is_empty() {
             let at = self.at;
             if at == self.bytes {
-                return Ok(None);
+                let is_closed = std::mem::replace(&mut self.is_closed, true);
+                return if is_closed { Ok(None) } else { Err(LogDefect::NoIndex) };
             }
             self.is_whole = false;
             self.begun = at;
@@ -533,7 +537,11 @@ impl RosbagRecords {
                 }
                 Some(3) => {
                     let index = header.get("index_pos").and_then(|it| Fields(it).long());
-                    self.read_index(index.unwrap_or(0))?;
+                    let index = index.unwrap_or(0);
+                    // That of a bag without connections has no bytes.
+                    let is_empty = header.get("conn_count").is_some_and(|it| it[..] == [0; 4]);
+                    self.is_closed = index > 0 && index < self.bytes + u64::from(is_empty);
+                    self.read_index(index)?;
                 }
                 _ => self.take(at, &header, content)?,
             }
@@ -812,6 +820,25 @@ mod tests {
         assert_eq!(found, [("/map".to_owned(), 1), ("/odom".to_owned(), 1)]);
         assert_eq!((content.damaged, content.cut.as_str()), (1, ""));
         assert_eq!(content.in_order().unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_bag_without_its_index_was_not_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map.bag");
+        let connection =
+            record(&[b"op=\x07", b"conn=\0\0\0\0", b"topic=/map"], &fields(&[b"type=a/B"]));
+        let message = record(&[b"op=\x02", b"conn=\0\0\0\0", b"time=\x01\0\0\0\0\0\0\0"], &[1]);
+        // One whose recorder was killed states no place; that of a whole one can be cut off.
+        for (index, is_cut) in [(0, true), (60, false), (1 << 20, true)] {
+            let index = [&b"index_pos="[..], &u64::to_le_bytes(index)].concat();
+            let head = record(&[b"op=\x03", b"conn_count=\x01\0\0\0", &index], b"");
+            std::fs::write(&path, [ROSBAG, &head, &connection, &message].concat()).unwrap();
+            let content = LogContent::from_file(&path, 1 << 20).unwrap();
+            assert_eq!((content.messages, content.damaged), (1, 0));
+            assert_eq!(content.cut.contains("has no index"), is_cut, "{}", content.cut);
+            assert_eq!(content.in_order().unwrap().count(), 1);
+        }
     }
 
     #[test]

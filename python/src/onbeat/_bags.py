@@ -434,6 +434,8 @@ class _Rosbag:
                 else:
                     self._log.damaged(str(why))
                 at = after
+        if self._stated is not None and not (self._is_closed or log.cut):
+            log.is_complete, log.cut = False, "the bag has no index: its recorder was killed, or it was not copied whole"
         if self._stated and self._chunks != self._stated and not (log.damage or log.cut):
             self._log.damaged(f"{self._chunks} of {self._stated} chunks were found")
         return log
@@ -456,7 +458,9 @@ class _Rosbag:
         match fields.get("op", b"")[:1]:
             case b"\x03":
                 self._stated = int.from_bytes(fields.get("chunk_count", b""), "little")
-                self._is_closed = 0 < int.from_bytes(fields.get("index_pos", b""), "little") < len(self._data)
+                # The index of a bag without connections has no bytes.
+                end = len(self._data) + (fields.get("conn_count") == bytes(4))
+                self._is_closed = 0 < int.from_bytes(fields.get("index_pos", b""), "little") < end
             case b"\x05":
                 self._chunks += 1
                 self._found = {}
