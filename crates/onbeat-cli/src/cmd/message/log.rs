@@ -119,7 +119,7 @@ fn say_defects(log: &Path, of: &Value) {
     let log = log.display();
     let damage = of["damage"].as_array().map_or(&[][..], Vec::as_slice);
     for why in damage.iter().take(MOST_SAID).filter_map(Value::as_str) {
-        advise(Tone::Careful, &format!("{log}: {why}; what follows is read"));
+        advise(Tone::Careful, &format!("{log}: {why}; the rest is read"));
     }
     let more = of["damaged"].as_u64().unwrap_or(0).saturating_sub(MOST_SAID as u64);
     if more > 0 {
