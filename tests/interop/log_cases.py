@@ -142,6 +142,14 @@ def encodings():
     idl += b" struct Float64 { double data; }; }; };\n"
     log = opened(other("idl", "cdr", (FLOAT, "ros2idl", idl), b"\0\1\0\0" + struct.pack("<d", 1.5)), both)
     assert log["/other"]["data"].tolist() == [1.5] * 10
+    # As rosbag2 writes it: first the type, then the files that it needs; and a parent that is not there.
+    own = "module a { struct S : b::P { b::E e; octet d[b::N]; }; };"
+    used = "module b { const long N = 2; @bit_bound(8) enum E { A, B }; typedef octet O; struct P { O o; }; };"
+    idl = "".join("=" * 80 + f"\nIDL: a/msg/S\n{file}\n" for file in (own, used)).encode()
+    log = opened(other("files", "cdr", ("a::S", "ros2idl", idl), b"\0\1\0\0\7\1\2\3"), both)
+    assert log["/other"].message(0) == {"o": 7, "e": 1, "d": [2, 3]}
+    log = opened(other("parent", "cdr", ("S", "omgidl", b"struct S : P { octet o; };"), b"\0\1\0\0\7\1"), both, ["/other"])
+    assert "the type P is not defined" in log["/other"].why
     # What is neither read nor used is no obstacle; a constant is that of its module.
     idl = b"module b { const long N = 1; }; module a { const long N = 7; enum E { ZERO, ONE }; const long M = 2 * b::N * E::ONE;"
     idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct R; typedef sequence<R> Rs;"

@@ -39,8 +39,11 @@ _OCTAL = re.compile(r"(?<![\w.])0+(?=[0-9])")
 
 def parse(text: str) -> dict[str, list[Field]]:
     """Returns the fields of all structures, by names such as `std_msgs/msg/Float64`."""
-    text = re.sub(r"^={3,}[ \t]*$|^IDL:.*$", "", text, flags=re.MULTILINE)
-    return _Parser([word for word in _WORD.findall(text) if word]).types()
+    # rosbag2 writes the file of a type before those that it needs, in no order that suits all of them.
+    files = re.split(r"^={3,}[ \t]*\r?\nIDL:.*$", text, flags=re.MULTILINE)[::-1]
+    parser = _Parser([word for file in files for word in _WORD.findall(file) if word])
+    types = parser.types()
+    return parser.types() if len(files) > 1 else types
 
 
 class _Parser:
@@ -55,6 +58,7 @@ class _Parser:
         self._extra = 0
 
     def types(self) -> dict[str, list[Field]]:
+        self._at = 0
         while self._at < len(self._words):
             self._declaration()
         return self._types
@@ -191,8 +195,10 @@ class _Parser:
         fields: list[Field] = []
         if self._peek() == ":":
             self._next()
-            parent = self._scoped()
-            fields += self._types.get(self._known(parent), [])
+            parent = self._known(self._scoped())
+            parent, _ = self._names.get(parent, (parent, []))
+            # Without its fields, those behind them are elsewhere.
+            fields += self._types.get(parent, [Field("parent", parent, None)])
         if self._peek() == ";":
             return
         self._expect("{")
