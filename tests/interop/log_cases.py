@@ -150,6 +150,9 @@ def encodings():
     assert log["/other"].message(0) == {"o": 7, "e": 1, "d": [2, 3]}
     log = opened(other("parent", "cdr", ("S", "omgidl", b"struct S : P { octet o; };"), b"\0\1\0\0\7\1"), both, ["/other"])
     assert "the type P is not defined" in log["/other"].why
+    idl = b"@mutable struct P { octet o; }; struct S { P p; octet o; };"
+    log = opened(other("mutable", "cdr", ("S", "omgidl", idl), b"\0\1\0\0" + bytes(20)), both, ["/other"])
+    assert "@mutable" in log["/other"].why
     # What is neither read nor used is no obstacle; a constant is that of its module.
     idl = b"module b { const long N = 1; }; module a { const long N = 7; enum E { ZERO, ONE }; const long M = 2 * b::N * E::ONE;"
     idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct R; typedef sequence<R> Rs;"

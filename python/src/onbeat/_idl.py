@@ -108,7 +108,11 @@ class _Parser:
                 self._expect("}")
                 self._module.pop()
             case "struct":
+                name = self._full(self._peek())
                 self._struct()
+                if any(it.startswith(("mutable", "extensibility")) and "mutable" in it for it in annotations):
+                    # Each member has a header in the record.
+                    self._types[name] = [Field("mutable", "@mutable", None)]
             case "typedef":
                 kind, shape = self._kind()
                 while True:
