@@ -252,17 +252,54 @@ fn chosen(order: &PlayOrder, content: &LogContent) -> Result<Vec<SelectedChannel
 struct PlayedAccount {
     account: ChannelAccount,
     utc_offset_ns: u64,
-    /// The low 32 bits of the last message's number.
-    last: Option<u32>,
+    numbers: Numbers,
     /// Missing messages and gaps before this channel's, in numbers that all channels share.
     missing_of_all: [u64; 2],
+}
+
+/// Numbers of messages, of which a log has the low 32 bits, in the order of their times. One that comes later than greater
+/// ones, as where several threads or writers give times, is no loss.
+#[derive(Debug, Default)]
+struct Numbers {
+    last: Option<u32>,
+    messages: u64,
+    /// Messages with a smaller number than the one before them.
+    backs: u64,
+    /// The last, the smallest and the greatest number, less the first one.
+    place: i64,
+    least: i64,
+    greatest: i64,
+}
+
+impl Numbers {
+    /// Takes the next number; returns how many are left out before it.
+    fn take(&mut self, number: u32) -> u64 {
+        let step = self.last.map_or(0, |last| number.wrapping_sub(last).cast_signed());
+        self.last = Some(number);
+        self.messages += 1;
+        self.backs += u64::from(step < 0);
+        self.place += i64::from(step);
+        self.least = self.least.min(self.place);
+        self.greatest = self.greatest.max(self.place);
+        u64::try_from(i64::from(step) - 1).unwrap_or(0)
+    }
+
+    /// Most messages that can be missing. Numbers that often go back are those of several writers, which say nothing.
+    const fn most_missing(&self) -> u64 {
+        match self.backs {
+            0 => u64::MAX,
+            backs if backs * 4 > self.messages => 0,
+            _ => (self.greatest.abs_diff(self.least) + 1).saturating_sub(self.messages),
+        }
+    }
 }
 
 /// Numbers of messages over all channels of a log: some writers number each channel, others all of them
 /// together. Read in the order of the log, nearly every change of the channel is then one step.
 #[derive(Debug, Default)]
 struct NumbersOfAll {
-    last: Option<(usize, u32)>,
+    last_channel: Option<usize>,
+    numbers: Numbers,
     changes: u64,
     steps_at_changes: u64,
 }
@@ -270,14 +307,13 @@ struct NumbersOfAll {
 impl NumbersOfAll {
     /// Counts a message of a channel; returns how many are missing before it, if the numbers are shared.
     fn count(&mut self, channel: usize, sequence: u32) -> u64 {
-        let last = self.last.replace((channel, sequence));
-        let Some((before, last)) = last else { return 0 };
-        let step = sequence.wrapping_sub(last);
-        if before != channel {
+        let before = self.last_channel.replace(channel);
+        let is_step = self.numbers.last.is_some_and(|last| sequence.wrapping_sub(last) == 1);
+        if before.is_some_and(|before| before != channel) {
             self.changes += 1;
-            self.steps_at_changes += u64::from(step == 1);
+            self.steps_at_changes += u64::from(is_step);
         }
-        if (2..1 << 31).contains(&step) { u64::from(step - 1) } else { 0 }
+        self.numbers.take(sequence)
     }
 
     /// Two channels that are numbered each, at the same pace, have one step at every other change.
@@ -289,18 +325,15 @@ impl NumbersOfAll {
 impl PlayedAccount {
     fn new(of: &LoggedChannel) -> Self {
         let account = ChannelAccount { channel: of.topic.clone(), ..ChannelAccount::default() };
-        Self { account, utc_offset_ns: of.utc_offset_ns(), last: None, missing_of_all: [0; 2] }
+        let (numbers, missing_of_all) = (Numbers::default(), [0; 2]);
+        Self { account, utc_offset_ns: of.utc_offset_ns(), numbers, missing_of_all }
     }
 
-    /// Counts a message; returns its number among the played ones. Numbers that stay, or go back, are
-    /// of a log whose messages are not numbered.
+    /// Counts a message; returns its number among the played ones.
     fn count(&mut self, sequence: u32) -> u64 {
-        let step = self.last.map_or(1, |last| sequence.wrapping_sub(last));
-        if (2..1 << 31).contains(&step) {
-            self.account.lost += u64::from(step - 1);
-            self.account.gaps += 1;
-        }
-        self.last = Some(sequence);
+        let missing = self.numbers.take(sequence);
+        self.account.lost += missing;
+        self.account.gaps += u64::from(missing > 0);
         self.account.received += 1;
         self.account.received
     }
@@ -400,10 +433,14 @@ impl<S: Fn() -> bool> Player<S> {
     }
 
     fn account(self) -> PlayAccount {
-        let are_shared = self.numbers_of_all.are_shared();
-        let counted = |of: PlayedAccount| match (are_shared, of.missing_of_all) {
-            (true, [lost, gaps]) => ChannelAccount { lost, gaps, ..of.account },
-            (false, _) => of.account,
+        let of_all = &self.numbers_of_all;
+        let counted = |of: PlayedAccount| {
+            let ([lost, gaps], numbers) = match of_all.are_shared() {
+                true => (of.missing_of_all, &of_all.numbers),
+                false => ([of.account.lost, of.account.gaps], &of.numbers),
+            };
+            let lost = lost.min(numbers.most_missing());
+            ChannelAccount { lost, gaps: gaps.min(lost), ..of.account }
         };
         let [dropped, refused_peers, not_encoded] = self.target.counts();
         let channels = self.accounts.into_iter().map(counted).collect();
@@ -438,6 +475,24 @@ mod tests {
         assert!(!counted(&offset).0);
         assert!(!counted(&[(0, 0), (1, 0), (0, 0), (1, 0)]).0);
         assert!(!counted(&[(0, 5), (0, 6), (0, 9)]).0);
+    }
+
+    #[test]
+    fn messages_that_come_in_another_order_are_not_lost() {
+        for (numbers, wanted) in [
+            (&[0, 1, 4, 2, 3, 5][..], 0),
+            (&[0, 1, 4, 2, 5, 6, 7, 8], 1),
+            (&[u32::MAX - 1, u32::MAX, 1, 0, 2], 0),
+            (&[u32::MAX, 2], 2),
+            // A writer that was started again, two at once, and none that numbers.
+            (&[70, 71, 72, 0, 1, 2], 0),
+            (&[900, 5, 901, 6, 902, 7], 0),
+            (&[0, 0, 0], 0),
+        ] {
+            let mut found = Numbers::default();
+            let missing: u64 = numbers.iter().map(|number| found.take(*number)).sum();
+            assert_eq!(missing.min(found.most_missing()), wanted, "{numbers:?}");
+        }
     }
 
     #[test]
