@@ -206,7 +206,7 @@ fn refused((): &()) {
         (order(&empty, json!({})), "has no messages"),
         (
             order(&path, json!({ "channels": [{ "topic": "other" }] })),
-            "has no channel other; it has play-",
+            "has no messages of other; it has those of play-",
         ),
         (order(&path, json!({ "rate": -1.0 })), "a rate of -1 is not valid"),
         (

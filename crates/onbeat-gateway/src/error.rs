@@ -125,8 +125,8 @@ pub enum GatewayError {
         /// The file.
         path: PathBuf,
     },
-    /// A log does not have a channel.
-    #[error("{path} has no channel {topic}; it has {known}")]
+    /// A log does not have messages of a channel.
+    #[error("{path} has no messages of {topic}; it has those of {known}")]
     NoTopic {
         /// The file.
         path: PathBuf,
