@@ -153,6 +153,18 @@ def encodings():
     idl = b"@mutable struct P { octet o; }; struct S { P p; octet o; };"
     log = opened(other("mutable", "cdr", ("S", "omgidl", idl), b"\0\1\0\0" + bytes(20)), both, ["/other"])
     assert "@mutable" in log["/other"].why
+    # XCDR2 has the length of a structure that others may extend before it, and here one of them has done so.
+    idl = b"@appendable struct P { long a; }; struct S { P p; double b; sequence<P> q; };"
+    data = b"\0\11\0\0" + struct.pack("<IIiidIIIi", 36, 8, 9, 77, 2.5, 12, 1, 4, 5)
+    log = opened(other("appendable", "cdr", ("S", "omgidl", idl), data), both)
+    assert log["/other"].message(0) == {"p": {"a": 9}, "b": 2.5, "q": [{"a": 5}]}
+    assert (log["/other"]["p.a"][9], log["/other"]["b"][9], log["/other"]["q.a"][9]) == (9, 2.5, 5)
+    # One without an annotation is final for Cyclone DDS, and by the standard it is not.
+    idl = b"struct P { long a; }; @final struct S { P p; double b; };"
+    for name, lengths in (("final", b""), ("standard", struct.pack("<I", 4))):
+        data = b"\0\7\0\0" + lengths + struct.pack("<id", 9, 2.5)
+        log = opened(other(name, "cdr", ("S", "omgidl", idl), data), both)
+        assert log["/other"]["p.a"].tolist() == [9] * 10 and log["/other"].message(1) == {"p": {"a": 9}, "b": 2.5}
     # What is neither read nor used is no obstacle; a constant is that of its module.
     idl = b"module b { const long N = 1; }; module a { const long N = 7; enum E { ZERO, ONE }; const long M = 2 * b::N * E::ONE;"
     idl += b" @bit_bound(8) bitmask F { LOW, HIGH }; union U switch (long) { case 1: long x; }; struct R; typedef sequence<R> Rs;"

@@ -33,8 +33,19 @@ class Encoding:
     pads_empty: bool = True
     #: XCDR2: lists of other things than numbers have their length in bytes before them.
     has_delimiters: bool = False
+    #: Structures with one of these annotations have their length before them, too.
+    delimited: frozenset[str] = frozenset()
     #: Bytes of a letter of a wide text.
     wide: int = 2
+
+    @property
+    def surplus(self) -> int:
+        """Bytes behind the last field from which on they are no padding."""
+        return min(self.align, 4) if self.has_delimiters else 8
+
+    def delimits(self, fields: list[Field]) -> bool:
+        """Returns whether a structure has its length before it."""
+        return getattr(fields, "extensibility", "") in self.delimited
 
 
 ROS1 = Encoding(align=1, header=0, has_zero=False, pads_empty=False)
@@ -43,8 +54,10 @@ ROS1 = Encoding(align=1, header=0, has_zero=False, pads_empty=False)
 _CDR = {
     0: Encoding(is_little=False),
     1: Encoding(),
-    6: Encoding(align=4, is_little=False, has_delimiters=True),
-    7: Encoding(align=4, has_delimiters=True),
+    6: Encoding(align=4, is_little=False, has_delimiters=True, delimited=frozenset({"appendable"})),
+    7: Encoding(align=4, has_delimiters=True, delimited=frozenset({"appendable"})),
+    8: Encoding(align=4, is_little=False, has_delimiters=True, delimited=frozenset({"appendable", ""})),
+    9: Encoding(align=4, has_delimiters=True, delimited=frozenset({"appendable", ""})),
 }
 
 
@@ -156,6 +169,11 @@ class Decoder:
 
     def _message(self, name: str, rows: Rows, prefix: str, columns: dict[str, Column]) -> None:
         fields = self._types[name]
+        is_delimited, end = self._encoding.delimits(fields), rows.at
+        if is_delimited:
+            lengths = self._number("uint32", rows).astype("i8")
+            rows.need(lengths)
+            end = rows.at + lengths
         if not fields and self._encoding.pads_empty:
             rows.need(1)
             rows.at += 1
@@ -175,6 +193,10 @@ class Decoder:
             else:
                 self._several(of.kind, rows, counts, path, inner)
             columns.update((key, Column(it.values, [counts, *it.counts])) for key, it in inner.items())
+        if is_delimited:
+            # A later version of the structure may have more fields.
+            rows.good &= rows.at <= end
+            rows.at = np.where(rows.good, end, 0)
 
     def _counts(self, of: Field, rows: Rows) -> np.ndarray:
         if of.count == -1:
@@ -313,6 +335,7 @@ class Decoder:
     def _is_fixed(self, kind: str) -> bool:
         return kind in _NUMBERS or (
             not is_plain(kind)
+            and not self._encoding.delimits(self._types[kind])
             and all(
                 of.count != -1
                 and (of.count is None or of.kind in _NUMBERS or (of.count <= 64 and not self._encoding.has_delimiters))
@@ -366,11 +389,12 @@ def message(types: dict[str, list[Field]], name: str, data: bytes, encoding: Enc
             return text[:-1] if encoding.has_zero else text
         if kind == "wstring":
             return wide_text(piece(count() * encoding.wide, 1), encoding)
-        nonlocal depth
+        nonlocal at, depth
         found = {}
         depth += 1
         if depth > _MOST_DEPTH:
             raise ValueError(f"{name}: messages are nested more than {_MOST_DEPTH} times")
+        end = count() + at if encoding.delimits(types[kind]) else None
         if not types[kind] and encoding.pads_empty:
             piece(1, 1)
         for of in types[kind]:
@@ -380,6 +404,9 @@ def message(types: dict[str, list[Field]], name: str, data: bytes, encoding: Enc
                 found[of.name] = one(of.kind)
             else:
                 found[of.name] = [one(of.kind) for _ in range(count() if of.count == -1 else of.count)]
+        if end is not None and at > min(end, len(data)):
+            raise ValueError(f"{name}: {kind} ends within a field")
+        at = at if end is None else end
         depth -= 1
         return found
 

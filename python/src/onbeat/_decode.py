@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -35,8 +36,6 @@ _COMMON = {
     "action_msgs/msg/GoalStatus": "GoalInfo goal_info\nint8 status\n",
     "action_msgs/msg/GoalStatusArray": "GoalStatus[] status_list\n",
 }
-#: Bytes behind the last field from which on they are no padding.
-SURPLUS = 8
 #: Deepest JSON that is taken apart into fields.
 _MOST_JSON = 32
 
@@ -85,7 +84,8 @@ class Records:
         self._is_ros1 = channel.encoding == "ros1"
         self.types, self.name = _types(channel, types)
         self.is_flat = not self._is_ros1 and not check(self.types, self.name) and _is_flat(self.types, self.name)
-        self._wide = 2
+        #: The encoding that records have, by that which their header names.
+        self._found: dict[_columns.Encoding, _columns.Encoding] = {}
         #: Records with bytes that no field has: their definition may be another one.
         self.longer = 0
 
@@ -97,14 +97,16 @@ class Records:
         for encoding, rows in groups:
             begins, ends = payloads.begins[rows], payloads.ends[rows]
             columns, complete, left = self._by(encoding, payloads, begins, ends)
-            if not self._is_ros1 and self._has_wide() and not (complete & (left < SURPLUS)).all():
-                # Fast CDR 1, of ROS 2 before Jazzy, has four bytes for a letter.
-                other = _columns.Encoding(**(vars(encoding) | {"wide": 4}))
+            own, sound = encoding, complete & (left < encoding.surplus)
+            for other in self._others(encoding):
+                if sound.all():
+                    break
                 again, also, remains = self._by(other, payloads, begins, ends)
-                if (also & (remains < SURPLUS)).sum() > (complete & (left < SURPLUS)).sum():
-                    columns, complete, left, encoding = again, also, remains, other
-            self.longer += int((complete & (left >= SURPLUS)).sum())
-            self._wide = max(self._wide, encoding.wide)
+                if (also & (remains < other.surplus)).sum() > sound.sum():
+                    columns, complete, left, own = again, also, remains, other
+                    sound = complete & (left < own.surplus)
+            self._found[encoding] = own
+            self.longer += int((complete & ~sound).sum())
             good[rows] &= complete
             found.append(columns)
         if len(found) == 1:
@@ -141,17 +143,23 @@ class Records:
         groups = [(encodings[kind], np.flatnonzero(heads == kind)) for kind in known]
         return groups, good, "" if good.all() else "it does not begin as CDR"
 
-    def _has_wide(self) -> bool:
-        return any(field.kind == "wstring" for fields in self.types.values() for field in fields)
+    def _others(self, encoding: _columns.Encoding) -> list[_columns.Encoding]:
+        """What the same header can stand for, too."""
+        found = []
+        if not self._is_ros1 and any(field.kind == "wstring" for fields in self.types.values() for field in fields):
+            # Fast CDR 1, of ROS 2 before Jazzy, has four bytes for a letter.
+            found.append(replace(encoding, wide=4))
+        if encoding.delimited:
+            # Structures without an annotation are final for Cyclone DDS, and appendable for the standard.
+            found.append(replace(encoding, delimited=encoding.delimited ^ {""}))
+        return found
 
     def one(self, data: bytes) -> dict:
         encoding = _columns.ROS1 if self._is_ros1 else _columns.cdr(data)
         if encoding is None:
             raise LogError(f"the record begins with {data[:2].hex(' ')}, an encoding that is not read")
-        if self._wide != encoding.wide:
-            encoding = _columns.Encoding(**(vars(encoding) | {"wide": self._wide}))
         try:
-            return _columns.message(self.types, self.name, data, encoding)
+            return _columns.message(self.types, self.name, data, self._found.get(encoding, encoding))
         except ValueError as why:
             raise LogError(str(why)) from None
 

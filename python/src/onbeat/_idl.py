@@ -3,7 +3,7 @@
 import ast
 import re
 
-from .definition import Field, TypeMismatch
+from .definition import Field, Fields, TypeMismatch
 
 _NUMBERS = {
     "boolean": "bool",
@@ -50,7 +50,7 @@ class _Parser:
     def __init__(self, words: list[str]):
         self._words, self._at = words, 0
         self._module: list[str] = []
-        self._types: dict[str, list[Field]] = {}
+        self._types: dict[str, list[Field] | Fields] = {}
         #: Kind and dimensions of typedefs; enumerations are numbers.
         self._names: dict[str, tuple[str, list[int | None]]] = {}
         #: Whole numbers and the names of enumerations, with their modules.
@@ -110,9 +110,13 @@ class _Parser:
             case "struct":
                 name = self._full(self._peek())
                 self._struct()
-                if any(it.startswith(("mutable", "extensibility")) and "mutable" in it for it in annotations):
+                kinds = ("final", "appendable", "mutable")
+                of = [kind for kind in kinds if any(it.removeprefix("extensibility").strip("()") == kind for it in annotations)]
+                if of == ["mutable"]:
                     # Each member has a header in the record.
                     self._types[name] = [Field("mutable", "@mutable", None)]
+                elif name in self._types:
+                    self._types[name] = Fields(self._types[name], "".join(of))
             case "typedef":
                 kind, shape = self._kind()
                 while True:
@@ -240,7 +244,7 @@ class _Parser:
             return Field(name, kind, whole)
         self._extra += 1
         inner = f"(list {self._extra})"
-        self._types[inner] = [self._field("items", kind, shape[1:])]
+        self._types[inner] = Fields([self._field("items", kind, shape[1:])], "final")
         return Field(name, inner, count)
 
     def _dimensions(self) -> list[int | None]:

@@ -45,6 +45,14 @@ class Field:
     count: int | None
 
 
+class Fields(list[Field]):
+    """Fields of a structure of IDL, and the annotation that says whether XCDR2 has the length of one before it."""
+
+    def __init__(self, fields: list[Field], extensibility: str):
+        super().__init__(fields)
+        self.extensibility = extensibility
+
+
 #: Types that a definition may use without defining them: readers of MCAP know them.
 _TIMES = {
     f"builtin_interfaces/msg/{name}": [Field("sec", "int32", None), Field("nanosec", "uint32", None)] for name in ("Time", "Duration")

@@ -418,7 +418,7 @@ def _fast(decoder, payloads: _Payloads) -> np.ndarray | None:
         return None
     if (rows[:, head : head + 2] != (0, 1)).any() or not layout.fits(rows[:, head:]).all():
         return None
-    if not 0 <= rows.shape[1] - head - layout.end < _decode.SURPLUS:
+    if not 0 <= rows.shape[1] - head - layout.end < _columns.Encoding().surplus:
         return None
     fields = layout.dtype.fields or {}
     dtype = np.dtype(
