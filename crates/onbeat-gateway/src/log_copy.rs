@@ -48,6 +48,8 @@ pub struct ListedChannel {
 pub struct ListedLog {
     /// Channels, in the order of their first messages, and those without messages.
     pub channels: Vec<ListedChannel>,
+    /// Time of the first message, in ns since 1970.
+    pub first_ns: u64,
     /// Time from the first to the last message, in ns.
     pub log_ns: u64,
     /// Why the log ends early, as a sentence; empty for a complete one.
@@ -66,6 +68,7 @@ pub fn list(order: &ListOrder) -> Result<ListedLog, GatewayError> {
     let silent = content.silent.iter().map(|of| listed(&LoggedChannel::new(of)));
     Ok(ListedLog {
         channels: content.channels.iter().map(listed).chain(silent).collect(),
+        first_ns: content.first_ns,
         log_ns: content.last_ns - content.first_ns,
         cut: content.cut,
         damage: content.damage,
@@ -268,6 +271,8 @@ mod tests {
             // Behind the magic bytes, and kind and length of the header.
             let stated = [&(profile.len() as u32).to_le_bytes()[..], profile.as_bytes()].concat();
             assert!(bytes[17..].starts_with(&stated), "{encoding}");
+            let listed = list(&ListOrder { log: order.out, most_memory }).unwrap();
+            assert_eq!((listed.first_ns, listed.log_ns), (9, 0));
         }
     }
 }

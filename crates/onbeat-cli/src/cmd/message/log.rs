@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, UNIX_EPOCH};
 
 use onbeat_host::foreign::printable;
 use onbeat_report::table::{Column, Row, Table};
@@ -105,13 +106,26 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
         Row::new([word("channel"), word("type"), word("encoding"), records])
     };
     let table = Table {
-        title: "Log".to_owned(),
+        title: title(&listed),
         columns: Column::all(&["channel", "type", "encoding"], &["records"]),
         rows: channels.iter().map(row).collect(),
         ..Table::default()
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
     Ok(ExitVerdict::Pass)
+}
+
+/// The title of a list: when the log begins, and how long it is.
+fn title(of: &Value) -> String {
+    let number = |name: &str| of[name].as_u64().unwrap_or(0);
+    match (number("first_ns"), number("log_ns")) {
+        (0, 0) => "Log".to_owned(),
+        (first_ns, log_ns) => {
+            let begin = UNIX_EPOCH + Duration::from_nanos(first_ns);
+            let begin = humantime::format_rfc3339_seconds(begin);
+            format!("Log of {} from {begin}", spoken(log_ns as f64 / 1e9))
+        }
+    }
 }
 
 /// Says why a log is not complete, and where it is damaged.
