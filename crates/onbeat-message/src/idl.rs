@@ -70,6 +70,20 @@ impl IdlTypes {
         Ok(())
     }
 
+    /// Adds the types of files, each with its text, in whatever order they are given.
+    ///
+    /// # Errors
+    /// As [`IdlTypes::add`].
+    pub fn add_all(&mut self, files: &[(String, String)]) -> Result<(), MessageError> {
+        if files.len() > 1 {
+            files.iter().try_for_each(|(file, text)| self.add(file, text))?;
+            // Typedefs, enums and lengths of those that come later are known now.
+            self.unusable.clear();
+            self.constants.clear();
+        }
+        files.iter().try_for_each(|(file, text)| self.add(file, text))
+    }
+
     /// Adds the definitions of all usable types to a set.
     ///
     /// # Errors
@@ -757,6 +771,23 @@ mod tests {
         let mut set = TypeSet::default();
         types.add_to(&mut set).unwrap();
         set.text(name).unwrap()
+    }
+
+    #[test]
+    fn files_can_come_in_any_order() {
+        let own = "module a { module S_Constants { const long K = 5; }; \
+                   struct S { b::E e; octet d[b::N]; b::O o; }; };";
+        let used = "module b { const long N = 2; @bit_bound(8) enum E { X }; typedef double O; };";
+        for texts in [[own, used], [used, own]] {
+            let mut types = IdlTypes::default();
+            types.add_all(&texts.map(|text| ("a.idl".to_owned(), text.to_owned()))).unwrap();
+            assert_eq!(types.unusable().count(), 0);
+            let mut set = TypeSet::default();
+            types.add_to(&mut set).unwrap();
+            let text = set.text("a/msg/S").unwrap();
+            assert!(text.starts_with("uint8 e\nbyte[2] d\nfloat64 o\n"), "{text}");
+            assert_eq!(text.matches("K=5").count(), 1, "{text}");
+        }
     }
 
     #[test]

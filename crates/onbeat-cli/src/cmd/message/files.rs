@@ -15,17 +15,21 @@ const MOST_NAMED: usize = 5;
 /// Adds the definitions in these files.
 pub(super) fn add_files(types: &mut TypeSet, files: &[PathBuf]) -> Result<(), Failure> {
     let mut of_lcm = LcmTypes::default();
-    let mut of_idl = IdlTypes::default();
+    let (mut of_idl, mut idl) = (IdlTypes::default(), Vec::new());
     for path in files {
         let text = definition(path)?;
         let file = path.display().to_string();
         let added = match path.extension().and_then(|extension| extension.to_str()) {
             Some("lcm") => of_lcm.add(&file, &text),
-            Some("idl") => of_idl.add(&file, &text),
+            Some("idl") => {
+                idl.push((file, text));
+                Ok(())
+            }
             _ => types.add(&type_of(path)?, &text),
         };
         added?;
     }
+    of_idl.add_all(&idl)?;
     for why in of_idl.unusable().take(MOST_NAMED) {
         advise(Tone::Careful, &format!("a type cannot be used: {why}"));
     }
