@@ -9,6 +9,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -309,7 +310,7 @@ public final class Log {
             events(file);
             return;
         }
-        if (found != magic.length || !java.util.Arrays.equals(magic, MAGIC)) {
+        if (found != magic.length || !Arrays.equals(magic, MAGIC)) {
             String start = new String(magic, StandardCharsets.ISO_8859_1);
             boolean isBag = start.startsWith("#ROSBAG ");
             if (isBag) throw wrong("is a bag of ROS 1; `onbeat message convert " + path + " OUT.mcap` makes an MCAP file of it");
@@ -378,7 +379,7 @@ public final class Log {
         byte[] found = new byte[MAGIC.length];
         file.seek(at);
         file.readFully(found);
-        return java.util.Arrays.equals(found, MAGIC);
+        return Arrays.equals(found, MAGIC);
     }
 
     /** Takes a record of the file; returns why it is damaged, or nothing. */
@@ -591,7 +592,8 @@ public final class Log {
             int id = data.getShort() & 0xffff;
             String[] schema = {text(data), text(data), text(data)};
             // A log repeats its definitions behind the messages.
-            schemas.putIfAbsent(id, schema);
+            String[] known = schemas.putIfAbsent(id, schema);
+            if (known != null && !Arrays.equals(known, schema)) conflict("definition", id);
         } else if (kind == CHANNEL) {
             define(data);
         } else if (kind == STATISTICS) {
@@ -664,6 +666,11 @@ public final class Log {
         byId.put(id, channel);
     }
 
+    /** Says that messages may be of two types. What a definition behind all of them contradicts was used by none. */
+    private void conflict(String what, int id) {
+        if (!isBehind) damaged("the " + what + " " + id + " is defined twice, and differently");
+    }
+
     private void define(ByteBuffer data) {
         int id = base + (data.getShort() & 0xffff);
         int ofSchema = data.getShort() & 0xffff;
@@ -673,7 +680,10 @@ public final class Log {
         Map<String, String> texts = pairs(data);
         // A log repeats its channels behind the messages.
         LogChannel known = byId.get(id);
-        if (known != null && !undefined.remove(id)) return;
+        if (known != null && !undefined.remove(id)) {
+            if (!known.topic.equals(topic)) conflict("channel", id - base);
+            return;
+        }
         LogChannel channel = channel(topic, encoding, schema, texts);
         if (schema == null && ofSchema != 0) {
             undefined.add(id);
