@@ -10,7 +10,7 @@ pub(super) const MOST_CHANNELS: usize = 4096;
 /// Returns what a file is that is not a log, by its first bytes, to follow a sentence.
 pub(super) fn hint_of(first: &[u8]) -> &'static str {
     /// Beginnings, and what has them.
-    const KNOWN: [(&[u8], &str); 9] = [
+    const KNOWN: [(&[u8], &str); 13] = [
         (b"\x1f\x8b", "; it is compressed by gzip: unpack it with gunzip"),
         (b"BZh", "; it is compressed by bzip2: unpack it with bunzip2"),
         (b"\xfd7zXZ", "; it is compressed by xz: unpack it with unxz"),
@@ -23,6 +23,10 @@ pub(super) fn hint_of(first: &[u8]) -> &'static str {
             "; it is a bag of ROS 1 before version 2.0: `rosbag filter IN OUT True` updates it",
         ),
         (b"rosbag2_", "; it is the metadata of a bag of ROS 2: give its folder"),
+        (b"\x89HDF\r\n\x1a\n", "; it is an HDF5 file, as eCAL records, which is not read"),
+        (b"version ", "; perhaps it is a pointer of Git LFS: `git lfs pull` fetches the log"),
+        (b"<!DOCTYP", "; it is a page of the web, perhaps of a download that failed"),
+        (b"<!doctyp", "; it is a page of the web, perhaps of a download that failed"),
     ];
     if first.is_empty() {
         return "; it is empty";

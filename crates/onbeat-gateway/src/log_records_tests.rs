@@ -81,6 +81,8 @@ fn a_file_that_is_not_a_log_is_named_by_its_first_bytes() {
         (b"\x89MCAP0\n\x01", ": copy it as binary"),
         (b"ULog\x01\x12\x35\x01", "; it is a ULog of PX4, which is not read"),
         (b"rosbag2_bagfile_information:\n", ": give its folder"),
+        (b"version https://git-lfs.github.com/spec/v1\n", ": `git lfs pull` fetches the log"),
+        (b"<!DOCTYPE html>\n", "perhaps of a download that failed"),
         (b"time,value\n", "or a bag of ROS"),
     ] {
         let why = check_log(first, MOST).defect.unwrap().to_string();

@@ -31,6 +31,18 @@ from .ring import Batch
 __all__ = ["ChannelInfo", "Log", "LogError", "LogWarning", "LoggedChannel", "channels", "load"]
 
 
+#: How files begin that are not logs, and what they are.
+_OTHERS = {
+    b"\x1f\x8b": "it is compressed by gzip: unpack it with gunzip",
+    b"BZh": "it is compressed by bzip2: unpack it with bunzip2",
+    b"\xfd7zXZ": "it is compressed by xz: unpack it with unxz",
+    b"PK\3\4": "it is a ZIP archive: unpack it with unzip",
+    b"ULog\x01\x12\x35": "it is a ULog of PX4, which is not read",
+    b"version ": "perhaps it is a pointer of Git LFS: `git lfs pull` fetches the log",
+    b"<!": "it is a page of the web, perhaps of a download that failed",
+}
+
+
 class LogWarning(UserWarning):
     """Some records of a log are missing, or were not decoded."""
 
@@ -196,7 +208,9 @@ def _raw(path: Path, wanted: set[str] | None, skips: bool) -> RawLog:
         raise LogError(f"{path} is damaged: {why or type(why).__name__}") from why
     if path.suffix == ".lcmlog" and skips and len(data):
         return _bags.lcm(path, data, wanted, skips)
-    raise LogError(f"{path} is not a log: it begins as none of MCAP, a ROS 2 bag (SQLite), a ROS 1 bag and an LCM log")
+    hints = [f"; {what}" for first, what in _OTHERS.items() if begin.startswith(first)]
+    hint = hints[0] if hints else "" if len(data) else "; it is empty"
+    raise LogError(f"{path} is not a log: it begins as none of MCAP, a ROS 2 bag (SQLite), a ROS 1 bag and an LCM log{hint}")
 
 
 def _word(name: str) -> str:
