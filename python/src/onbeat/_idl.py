@@ -136,6 +136,7 @@ class _Parser:
                 self._enumerators(name)
             case "union" | "bitset" | "interface" | "valuetype" | "exception" | "native":
                 # Types without it can be read.
+                self._types[self._full(self._peek())] = [Field(word, f"@{word}", None)]
                 self._skip_block()
             case "const":
                 self._kind()
@@ -301,9 +302,13 @@ class _Parser:
             words.append(self._next())
         if words:
             word = " ".join(words)
-            if word not in _NUMBERS:
-                raise TypeMismatch(f"the type `{word}` of the IDL is not read")
-            return _NUMBERS[word], []
+            return _NUMBERS.get(word, f"@{word}"), []
+        if self._peek() in ("map", "any", "fixed", "wchar"):
+            word, depth = self._next(), 0
+            while self._peek() == "<" or depth > 0 and self._peek():
+                sign = self._next()
+                depth += (sign == "<") - (sign == ">")
+            return f"@{word}", []
         name = self._known(self._scoped())
         kind, shape = self._names.get(name, (name, []))
         return kind, list(shape)

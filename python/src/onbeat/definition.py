@@ -88,6 +88,8 @@ def check(types: dict[str, list[Field]], name: str) -> bool:
                 raise TypeMismatch(f"the type {of} contains itself")
             is_recursive = True
             return 0
+        if of.startswith("@"):
+            raise TypeMismatch(f"{above[-1][0]} is or has {of[1:]}, which is not read")
         if of not in types:
             raise TypeMismatch(f"the type {of} is not defined in the schema of the channel")
         if len(above) > _MOST_DEPTH:
