@@ -54,6 +54,12 @@ pub enum LogDefect {
     /// The file ends without its closing bytes.
     #[error("the file does not end as an MCAP file; it was not closed, or is damaged")]
     NotClosed,
+    /// The chunks of a bag of ROS 1 are encrypted.
+    #[error("the bag is encrypted by {by}: `rosbag decrypt` makes one that can be read")]
+    Encrypted {
+        /// The plugin that did so, printable.
+        by: String,
+    },
     /// A bag of ROS 1 ends without its index.
     #[error("the bag has no index: its recorder was killed, or it was not copied whole")]
     NoIndex,

@@ -536,6 +536,10 @@ impl RosbagRecords {
                     }
                 }
                 Some(3) => {
+                    if let Some(by) = header.get("encryptor") {
+                        let by = printable(&String::from_utf8_lossy(by));
+                        return Err(LogDefect::Encrypted { by });
+                    }
                     let index = header.get("index_pos").and_then(|it| Fields(it).long());
                     let index = index.unwrap_or(0);
                     // That of a bag without connections has no bytes.
@@ -839,6 +843,16 @@ mod tests {
             assert_eq!(content.cut.contains("has no index"), is_cut, "{}", content.cut);
             assert_eq!(content.in_order().unwrap().count(), 1);
         }
+    }
+
+    #[test]
+    fn a_bag_that_is_encrypted_is_refused_by_that_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map.bag");
+        let head = record(&[b"op=\x03", b"encryptor=rosbag/AesCbcEncryptor"], b"");
+        std::fs::write(&path, [ROSBAG, &head].concat()).unwrap();
+        let why = LogContent::from_file(&path, 1 << 20).unwrap_err().to_string();
+        assert!(why.contains("encrypted by rosbag/AesCbcEncryptor: `rosbag decrypt`"), "{why}");
     }
 
     #[test]

@@ -457,6 +457,8 @@ class _Rosbag:
     def _take(self, fields: dict[str, bytes], begin: int, end: int, at: int) -> None:
         match fields.get("op", b"")[:1]:
             case b"\x03":
+                if by := fields.get("encryptor", b"").decode(errors="replace"):
+                    raise LogError(f"{self._log.log.path} is encrypted by {by}: `rosbag decrypt` makes one that can be read")
                 self._stated = int.from_bytes(fields.get("chunk_count", b""), "little")
                 # The index of a bag without connections has no bytes.
                 end = len(self._data) + (fields.get("conn_count") == bytes(4))
