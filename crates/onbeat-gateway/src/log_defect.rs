@@ -358,6 +358,7 @@ impl LogDefect {
             Self::BeyondFile { .. }
                 | Self::BeyondChunk { .. }
                 | Self::Inflated { .. }
+                | Self::Compression { .. }
                 | Self::Packed { .. }
                 | Self::Checksum { .. }
                 | Self::DataChecksum { .. }

@@ -99,6 +99,7 @@ impl LogContent {
         let mut content =
             Self { path: path.to_owned(), most_memory, first_ns: u64::MAX, ..Self::default() };
         let mut messages = FormatMessages::open(path, most_memory)?;
+        let mut unknown = None;
         loop {
             match messages.next() {
                 Some(Ok(message)) => content.add(&message),
@@ -108,6 +109,9 @@ impl LogContent {
                             content.damage.push(why.to_string());
                         }
                         content.damaged += 1;
+                        if matches!(why, LogDefect::Compression { .. }) {
+                            unknown = unknown.or(Some(why));
+                        }
                         continue;
                     }
                     if content.messages == 0 && content.damage.is_empty() {
@@ -118,6 +122,10 @@ impl LogContent {
                 }
                 None => break,
             }
+        }
+        // A log without a chunk that can be read is not a damaged one.
+        if let Some(source) = unknown.filter(|_| content.messages == 0) {
+            return Err(GatewayError::Read { path: path.to_owned(), source });
         }
         content.others = messages.others();
         for of in messages.channels() {
@@ -315,6 +323,34 @@ mod tests {
             assert!(messages.waiting.is_empty());
         }
         assert!(messages.next().is_none());
+    }
+
+    #[test]
+    fn a_chunk_of_an_unknown_compression_does_not_hide_those_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chunks.mcap");
+        let mut log = LogWriter::create(&path, Compression::Lz4).unwrap();
+        let of = log.add_channel("a", "", "", &[]).unwrap();
+        for number in 1..=3 {
+            log.write(of, number, number, &[7]).unwrap();
+            log.flush().unwrap();
+        }
+        log.finish().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let place = |bytes: &[u8]| bytes.windows(3).position(|it| it == b"lz4");
+        let first = place(&bytes).unwrap();
+        bytes[first] = b'm';
+        std::fs::write(&path, &bytes).unwrap();
+        let content = LogContent::from_file(&path, MOST).unwrap();
+        assert_eq!((content.messages, content.damaged, content.cut.as_str()), (2, 1, ""));
+        assert_eq!(content.in_order().unwrap().count(), 2);
+
+        while let Some(next) = place(&bytes) {
+            bytes[next] = b'm';
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let why = LogContent::from_file(&path, MOST).unwrap_err().to_string();
+        assert!(why.contains("is compressed by `mz4`"), "{why}");
     }
 
     #[test]

@@ -799,9 +799,10 @@ impl<'r> Fields<'r> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
+    /// A text; some writers have other encodings than UTF-8.
     pub(super) fn text(&mut self) -> Option<String> {
         let bytes = self.word()? as usize;
-        String::from_utf8(self.take(bytes)?.to_vec()).ok()
+        Some(String::from_utf8_lossy(self.take(bytes)?).into_owned())
     }
 }
 

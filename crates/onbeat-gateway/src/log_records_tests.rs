@@ -56,6 +56,16 @@ fn a_complete_file_has_its_messages_in_chunks_and_outside() {
 }
 
 #[test]
+fn a_text_that_is_not_utf8_hides_no_message() {
+    let pairs = [&text("operator")[..], b"\x04\0\0\0Ren\xe9"].concat();
+    let bytes = (pairs.len() as u32).to_le_bytes();
+    let content = [&[1, 0, 0, 0][..], &text("a"), &text("cdr"), &bytes, &pairs].concat();
+    let check = check_log(&file(&[record(CHANNEL, &content), message(b"one")]), MOST);
+    assert!(check.defect.is_none(), "{:?}", check.defect);
+    assert_eq!(check.messages, 1);
+}
+
+#[test]
 fn a_channel_that_only_the_end_defines_is_known() {
     let end = [record(DATA_END, &[0; 4]), channel(), record(FOOTER, &[0; 20])].concat();
     let log = [&MAGIC[..], &end, &MAGIC].concat();
