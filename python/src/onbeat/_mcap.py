@@ -96,6 +96,9 @@ class McapReader:
         else:
             if not self._is_behind and not _belongs(kind, content, at):
                 self._pass_over(kind, at)
+                if not _is_sound(self._data, after):
+                    # Its length, too, is not what was written.
+                    return self._next_sound(at)
             self._is_behind |= kind == _END
             self._define(kind, content)
         return after
