@@ -511,8 +511,10 @@ impl RosbagRecords {
             self.begun = at;
             let header = self.part(at)?;
             let content = self.part(at)?;
+            // Where bytes were lost, or are zeros, its lengths are any.
+            let header = rosbag_header(&header).filter(|it| it.contains_key("op"));
+            let header = header.ok_or(LogDefect::Record { at })?;
             self.is_whole = true;
-            let header = rosbag_header(&header).ok_or(LogDefect::Record { at })?;
             match header.get("op").and_then(|op| op.first()) {
                 Some(5) => {
                     self.found = None;
@@ -892,6 +894,11 @@ mod tests {
             assert!(!content.damage.is_empty() && content.cut.is_empty(), "{}", content.cut);
             assert_eq!(content.in_order().unwrap().count() as u64, content.messages);
         }
+        // Zeros behind the last record, as a file system leaves them where power failed.
+        std::fs::write(&path, [ROSBAG, &connection, &first, &[0; 4096]].concat()).unwrap();
+        let content = LogContent::from_file(&path, 1 << 20).unwrap();
+        assert_eq!((content.messages, content.damaged), (2, 0));
+        assert!(content.cut.ends_with("is not valid"), "{}", content.cut);
     }
 
     /// An event of LCM, of 100 bytes.

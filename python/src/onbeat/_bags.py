@@ -423,6 +423,9 @@ class _Rosbag:
         while at < len(self._data):
             try:
                 fields, begin, end = _rosbag_record(self._data, at)
+                if "op" not in fields:
+                    # Such as zeros that a file system leaves where power failed.
+                    raise _Short(f"the record at byte {at} is not one of a bag")
                 self._take(fields, begin, end, at)
                 at = end
             except _Short as why:
