@@ -221,12 +221,12 @@ fn with_short_texts(command: Command) -> Command {
 }
 
 /// The heading and the first examples; an example is a line indented by two spaces with deeper ones
-/// below it.
+/// below it. What follows the examples has a heading of its own.
 fn first_examples(text: &str) -> String {
     let mut examples = 0;
     let kept = text.lines().take_while(|line| {
         examples += usize::from(is_entry(line));
-        examples <= EXAMPLES_SHOWN
+        examples <= EXAMPLES_SHOWN && (examples == 0 || line.starts_with(' '))
     });
     kept.collect::<Vec<_>>().join("\n")
 }
@@ -237,7 +237,7 @@ fn is_entry(line: &str) -> bool {
 
 /// A closing text whose list is long, as one line of its entries.
 fn in_brief(text: &str) -> String {
-    if text.lines().count() <= SECTION_SHOWN {
+    if text.split("\n\n").all(|section| section.lines().count() <= SECTION_SHOWN) {
         return text.to_owned();
     }
     let heading = text.lines().next().unwrap_or_default();
@@ -343,6 +343,20 @@ mod tests {
             let found = path.split(' ').try_fold(&whole, |at, name| at.find_subcommand(name));
             assert!(found.is_some(), "{path}");
         }
+    }
+
+    #[test]
+    fn the_short_help_cuts_no_section_in_two() {
+        let examples = "\x1b[1mExamples\x1b[0m\n  onbeat vm lab a.toml\n      runs it";
+        let with_file =
+            format!("{examples}\n\x1b[1mFile\x1b[0m\n  loads = [\"idle\"]\n  seeds = 10");
+        assert_eq!(first_examples(&with_file), examples);
+
+        let entries = |names: [&str; 5]| names.map(|name| format!("\n  {name}")).concat();
+        let one = format!("Signals{}", entries(["a", "b", "c", "d", "e"]));
+        assert_eq!(in_brief(&format!("{one}\n\n{one}")), format!("{one}\n\n{one}"));
+        let long = format!("{one}{}", entries(["f", "g", "h", "i", "j"]));
+        assert_eq!(in_brief(&long), "Signals\n  a, b, c, d, e, f, g, h, i, j");
     }
 
     #[test]

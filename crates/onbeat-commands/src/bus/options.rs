@@ -15,12 +15,9 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 const SCAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bus scan eth1
-      devices with identity and AL state. No device is changed: the only
-      registers written are 0x0502 to 0x0507 (read the EEPROM at an address), and
-      only where the device leaves its EEPROM to the MainDevice
+      devices with identity and AL state; no device is changed
   sudo onbeat bus scan eth1 --beside-running
-      nothing is written at all; identities come from the process image of the
-      running bus, when it is onbeat's and has one";
+      nothing is written at all";
 
 const WATCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bus watch \"left knee\" \"right knee\" --every 100ms
@@ -38,10 +35,7 @@ const REGISTER_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bus register read \"left knee\" 0300 8
       the receive error counters of its ports
   onbeat bus register write \"left knee\" 0300 hex:00
-      set them to 0
-  Error counters (0300 to 0313), watchdog counters (0442, 0443), event mask (0200
-  to 0203), PHY management (0510 to 051f) and user memory (0f80 to 0fff) can be
-  written; the bus process sets all others itself";
+      set them to 0";
 
 const TOPOLOGY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bus topology eth1
@@ -112,6 +106,10 @@ pub struct Named {
 #[derive(Debug, Subcommand)]
 pub enum Bus {
     /// Scan for devices (read-only)
+    ///
+    /// The only registers written are 0x0502 to 0x0507 (read the EEPROM at an address), and only
+    /// where the device leaves its EEPROM to the MainDevice. With --beside-running, identities come
+    /// from the process image of the running bus, when it is onbeat's and has one.
     #[command(before_help = SCAN_EXAMPLES)]
     Scan(ScanOptions),
     /// Run a bus whose outputs belong to another process
@@ -538,6 +536,10 @@ pub enum RegisterCommand {
     /// Read registers
     Read(RegisterReadOptions),
     /// Write registers of a device in OP
+    ///
+    /// Error counters (0300 to 0313), watchdog counters (0442, 0443), event mask (0200 to 0203),
+    /// PHY management (0510 to 051f) and user memory (0f80 to 0fff) can be written; the bus process
+    /// sets all others itself.
     Write(RegisterWriteOptions),
 }
 

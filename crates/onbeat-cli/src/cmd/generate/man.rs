@@ -116,11 +116,10 @@ fn sections(text: &str) -> Vec<Section> {
             Some(heading) => {
                 sections.push(Section { heading: heading.to_uppercase(), lines: Vec::new() });
             }
-            None => {
-                if let Some(section) = sections.last_mut() {
-                    section.lines.push(line.to_owned());
-                }
-            }
+            None => match sections.last_mut() {
+                Some(section) => section.lines.push(line.to_owned()),
+                None => debug_assert!(line.is_empty(), "in no section of the page: {line}"),
+            },
         }
     }
     sections

@@ -27,7 +27,9 @@ pub(crate) enum Robot {
     #[command(before_help = ROBOT_EXAMPLES, after_help = ENDS)]
     Run(Box<RobotRunOptions>),
     /// Send a goal to joints of a running robot
-    #[command(before_help = GOAL_EXAMPLES, after_help = GOAL_ENDS)]
+    ///
+    /// The robot was started by `onbeat robot run FILE --name NAME --trajectory commander`.
+    #[command(before_help = GOAL_EXAMPLES, after_help = GOAL_STATUSES)]
     Goal(GoalOptions),
 }
 
@@ -37,8 +39,9 @@ const GOAL_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat robot goal walker \"left knee=0.3\" --for 2s
       no other process may command for two seconds";
 
-const GOAL_ENDS: &str = "The robot must have been started by `onbeat robot run FILE --name NAME --trajectory commander`. Exit status: 0 the robot follows the
-goal, 2 it does not, or the goal could not be sent.";
+const GOAL_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  the robot follows the goal
+  2  it does not, or the goal could not be sent";
 
 #[derive(Debug, Args)]
 pub(crate) struct GoalOptions {
@@ -55,9 +58,17 @@ pub(crate) struct GoalOptions {
     pub(crate) duration: u64,
 }
 
-const ENDS: &str = "Ctrl-C brings all joints to rest and switches their power off; a second one ends the process at once, and the devices'
-watchdogs stop them. After a safe stop, `kill -USR1` resets. Exit status: 0 ended at rest, 1 safe stop, joint down or FAIL,
-2 could not run.";
+const ENDS: &str = "\x1b[1mSignals\x1b[0m
+  SIGINT (Ctrl-C), SIGTERM
+           bring all joints to rest and switch their power off; a second one ends
+           the process at once, and the devices' watchdogs stop them
+  SIGUSR1  reset after a safe stop
+
+\x1b[1mExit status\x1b[0m
+  0  ended at rest; with --limit: PASS
+  1  safe stop, joint down, or FAIL
+  2  could not run
+  3  ended at rest, INCONCLUSIVE";
 
 #[derive(Debug, Args)]
 pub(crate) struct RobotRunOptions {

@@ -40,7 +40,8 @@ const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm lab kernels.toml --verify
       runs each again and compares the bytes; --verify=40 forty times
 \x1b[1mFile\x1b[0m
-  kernels = [\"linux-image-rt-amd64\", { name = \"stock\", package = \"linux-image-cloud-amd64\" }]
+  kernels = [\"linux-image-rt-amd64\",
+             { name = \"stock\", package = \"linux-image-cloud-amd64\" }]
   command_lines = [{ name = \"plain\", words = \"\" }, \"preempt=full\"]
   tunings = [\"none\", \"PM\", \"PM+kern.preempt_mode\"]
   loads = [\"idle\", \"cpu=50%\"]

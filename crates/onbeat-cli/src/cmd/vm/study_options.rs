@@ -20,7 +20,8 @@ pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 \x1b[1mFile\x1b[0m
   kernel = \"linux-image-rt-amd64\"
   host_cpus = \"3\"
-  loads = [{ name = \"idle\" }, { name = \"busy\", host = \"cpu=80%\", guest = \"cpu=50%\" }]
+  loads = [{ name = \"idle\" },
+           { name = \"busy\", host = \"cpu=80%\", guest = \"cpu=50%\" }]
   [[stage]]
   name = \"host\"
   settings = [\"wq.unbound\", \"timer.migration\"]";
