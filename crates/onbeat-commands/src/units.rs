@@ -35,20 +35,34 @@ const UNITS: [(&str, f64); 11] = [
 ];
 const LONGEST_NS: f64 = 10_000.0 * 3_600e9;
 
-/// Parses a time with its unit, rounded to whole nanoseconds.
+/// Parses a time with its unit, rounded to whole nanoseconds; `1m30s` and `2 min 35 s`, as onbeat
+/// prints it, are sums whose units get smaller.
 pub fn time_ns(text: &str) -> Result<u64, UnitError> {
     let text = text.trim();
-    let number_ends = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_ends);
-    let number: f64 = number.parse().map_err(|_| UnitError::NotATime(text.to_owned()))?;
-    let unit = unit.trim();
-    if unit.is_empty() && number != 0.0 {
-        return Err(UnitError::NoUnit(text.to_owned()));
+    let not_a_time = || UnitError::NotATime(text.to_owned());
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let (mut sum, mut above, mut rest) = (0.0_f64, f64::INFINITY, text);
+    loop {
+        let (number, behind) =
+            rest.split_at(rest.find(|c: char| !is_digit(c)).unwrap_or(rest.len()));
+        let number: f64 = number.parse().map_err(|_| not_a_time())?;
+        let (unit, next) = behind.split_at(behind.find(is_digit).unwrap_or(behind.len()));
+        let unit = unit.trim();
+        if unit.is_empty() && (number != 0.0 || rest != text) {
+            return Err(UnitError::NoUnit(text.to_owned()));
+        }
+
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(not_a_time)?;
+        if *factor >= above {
+            return Err(not_a_time());
+        }
+        (sum, above, rest) = (sum + number * factor, *factor, next);
+        if rest.is_empty() {
+            break;
+        }
     }
 
-    let known = UNITS.iter().find(|(name, _)| *name == unit);
-    let (_, factor) = known.ok_or_else(|| UnitError::NotATime(text.to_owned()))?;
-    let ns = (number * factor).round();
+    let ns = sum.round();
     if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
 }
 
@@ -96,6 +110,9 @@ mod tests {
             ("2m", 120_000_000_000),
             ("0.5 s", 500_000_000),
             ("3d", 259_200_000_000_000),
+            ("1m30s", 90_000_000_000),
+            ("2 min 35 s", 155_000_000_000),
+            ("1ms 500us", 1_500_000),
             ("0", 0),
         ];
         for (text, ns) in typed {
@@ -123,6 +140,10 @@ mod tests {
         assert_eq!(time_ns("fast"), Err(UnitError::NotATime("fast".into())));
         assert_eq!(time_ns("1 fortnight"), Err(UnitError::NotATime("1 fortnight".into())));
         assert_eq!(time_ns("99999h"), Err(UnitError::TooLong("99999h".into())));
+        assert_eq!(time_ns("1m30"), Err(UnitError::NoUnit("1m30".into())));
+        for sum in ["30s 1m", "1s 1s", "0 1s", "1m,30s", "1m-30s"] {
+            assert_eq!(time_ns(sum), Err(UnitError::NotATime(sum.into())), "{sum}");
+        }
         assert!(time_ns("-1ms").is_err());
     }
 }
