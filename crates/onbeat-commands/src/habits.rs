@@ -65,6 +65,11 @@ pub fn translated(words: &[OsString]) -> Result<Option<Translated>, String> {
         if word == "--" {
             own.push(word.to_owned());
             own.extend(rest.by_ref().map(str::to_owned));
+        } else if own.first().is_some_and(|probe| probe == "latency") && is_letter(word) {
+            return Err(format!(
+                "{word}: Xenomai's latency and cyclictest differ in their letters; -p 100 of latency is --period 100us here, -T 60 is \
+                 --for 60s, -P 99 is --priority 99, -c 1 is --cpu 1"
+            ));
         } else if !habits.take(word, &mut rest)? {
             own.push(word.to_owned());
         }
@@ -91,6 +96,12 @@ pub fn translated(words: &[OsString]) -> Result<Option<Translated>, String> {
 
 fn is_colour(word: &str) -> bool {
     ["auto", "always", "never"].contains(&word)
+}
+
+/// An option by its letter, apart from help.
+fn is_letter(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    letters.starts_with(|c: char| c.is_ascii_alphabetic()) && letters != "h"
 }
 
 fn is_number(word: &str) -> bool {
@@ -418,7 +429,7 @@ mod tests {
             ("measure hiccup -a 1", "measure hiccup --cpu 1"),
             ("measure timer -l 100000 -i 200", "measure timer --period 200us --for 20000ms"),
             ("measure timer -l 3 --period 250us", "measure timer --period 250us --for 750us"),
-            ("measure latency -l 10000", "measure latency --for 1000ms"),
+            ("measure latency --loops 10000", "measure latency --for 1000ms"),
             ("measure noise -l 100", "measure noise --for 1000ms"),
             ("measure timer -D 1d", "measure timer --for 24h"),
             ("measure -t1 -p 80 -n -i 10000", "measure timer --priority 80 --period 10000us"),
@@ -474,6 +485,11 @@ mod tests {
                 "{typed}: {refused:?}"
             );
         }
+        for typed in ["-p 50", "-T 60", "-l 10000", "-qP 99"] {
+            let refused = of(&format!("onbeat measure latency {typed}"));
+            assert!(refused.is_err_and(|why| why.contains("--period 100us")), "{typed}");
+        }
+        assert_eq!(translated(&words("onbeat measure latency -h")), Ok(None));
     }
 
     #[test]
