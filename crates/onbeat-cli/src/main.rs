@@ -61,7 +61,8 @@ fn read_command_line() -> Result<Cli, clap::Error> {
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
     };
     let matches = command.try_get_matches_from_mut(words);
-    let matches = matches.map_err(|why| surface::with_paths(why, &command))?;
+    let matches = matches
+        .map_err(|why| surface::with_own_names(surface::with_paths(why, &command), &command))?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
 

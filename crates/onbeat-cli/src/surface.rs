@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use crate::cli::Cli;
@@ -125,6 +125,26 @@ const PEERS: &[(&str, &str)] = &[
     ("hwnoise", "measure noise"),
     ("oslat", "measure noise"),
     ("osnoise", "measure noise"),
+];
+
+/// Options as other programs call them, with onbeat's.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("--duration", "for"),
+    ("--time", "for"),
+    ("-d", "for"),
+    ("--interval", "period"),
+    ("--rate", "period"),
+    ("--frequency", "period"),
+    ("--threshold", "limit"),
+    ("--percentile", "at"),
+    ("--prio", "priority"),
+    ("-p", "priority"),
+    ("--format", "json"),
+    ("--output", "out"),
+    ("-o", "out"),
+    ("-q", "quiet"),
+    ("-v", "verbose"),
+    ("-y", "yes"),
 ];
 
 /// Among the options that belong to no group.
@@ -279,6 +299,24 @@ pub(crate) fn with_paths(mut why: clap::Error, command: &Command) -> clap::Error
     why
 }
 
+/// Suggests onbeat's option for the name that other programs have for it, in place of the one that
+/// is spelled most alike.
+pub(crate) fn with_own_names(mut why: clap::Error, command: &Command) -> clap::Error {
+    let Some(ContextValue::String(typed)) = why.get(ContextKind::InvalidArg) else { return why };
+    let usage = why.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let mut path = usage.split_whitespace().skip_while(|word| *word != "onbeat").skip(1);
+    let (Ok(at) | Err(at)) = path.try_fold(command, |at, name| at.find_subcommand(name).ok_or(at));
+    let has = |long: &str| at.get_arguments().any(|arg| arg.get_long() == Some(long));
+    let meant = OTHER_NAMES.iter().find(|(other, own)| *other == typed.as_str() && has(own));
+    if let Some((_, own)) = meant.filter(|_| why.kind() == ErrorKind::UnknownArgument) {
+        why.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{own}")));
+        // They belong to the other option.
+        why.remove(ContextKind::Suggested);
+        why.remove(ContextKind::Usage);
+    }
+    why
+}
+
 /// Whether these are names of commands, one below the other, whose help is onbeat's own.
 fn is_path(path: &[OsString]) -> bool {
     let mut below = Cli::command();
@@ -309,6 +347,11 @@ mod tests {
         if visible.is_empty() { 1 } else { visible.into_iter().map(leaves).sum() }
     }
 
+    fn has_option(command: &Command, long: &str) -> bool {
+        command.get_arguments().any(|arg| arg.get_long() == Some(long))
+            || command.get_subcommands().any(|one| has_option(one, long))
+    }
+
     #[test]
     fn at_most_forty_five_commands_are_listed_without_being_asked_for_all() {
         let common = leaves(&command(Extent::Common));
@@ -323,12 +366,8 @@ mod tests {
             let found = path.split(' ').try_fold(&whole, |at, name| at.find_subcommand(name));
             assert!(found.is_some(), "{path}");
         }
-        fn has(command: &Command, long: &str) -> bool {
-            command.get_arguments().any(|arg| arg.get_long() == Some(long))
-                || command.get_subcommands().any(|one| has(one, long))
-        }
         for long in EXPERT_OPTIONS.iter().chain(OF_A_KIND.iter().map(|(long, _)| long)) {
-            assert!(has(&whole, long), "{long}");
+            assert!(has_option(&whole, long), "{long}");
         }
     }
 
@@ -342,6 +381,26 @@ mod tests {
             assert!(said.contains(&format!("exists: '{path}'")), "{said}");
             let found = path.split(' ').try_fold(&whole, |at, name| at.find_subcommand(name));
             assert!(found.is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_option_as_other_programs_call_it_is_suggested_by_its_own_name() {
+        let whole = command(Extent::All);
+        for (typed, own) in [
+            ("bench --duration 10s", "similar argument exists: '--for'"),
+            ("measure timer --frequency 1000", "similar argument exists: '--period'"),
+            ("report onbeat-runs/latest --format json", "similar argument exists: '--json'"),
+            ("tune apply plan.toml -y", "similar argument exists: '--yes'"),
+            ("report -y", "to pass '-y' as a value"),
+        ] {
+            let words = ["onbeat"].into_iter().chain(typed.split(' '));
+            let why = whole.clone().try_get_matches_from(words).unwrap_err();
+            let said = with_own_names(why, &whole).to_string();
+            assert!(said.contains(own), "{typed}: {said}");
+        }
+        for (_, own) in OTHER_NAMES {
+            assert!(!own.starts_with('-') && has_option(&whole, own), "{own}");
         }
     }
 
