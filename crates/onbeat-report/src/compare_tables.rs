@@ -100,21 +100,22 @@ pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     let mut columns = vec![Column::words("main cause")];
     columns
         .extend(compared.runs.iter().map(|of| Column::figures(comparison.runs[of.run].as_str())));
-    let row = |kind: CauseKind| {
-        let mut entries = vec![Entry::from(kind.words())];
-        entries.extend(compared.runs.iter().map(|of| match of.causes.get(&kind) {
-            Some(n) => Entry::from(count(*n)),
-            None if is_unknown(of) => Entry::from(NO_FIGURE),
-            None => Entry::from("0"),
-        }));
+    let row = |words: &str, spikes: &dyn Fn(&RunFigures) -> u64| {
+        let number =
+            |of: &RunFigures| if is_unknown(of) { NO_FIGURE.to_owned() } else { count(spikes(of)) };
+        let mut entries = vec![Entry::from(words)];
+        entries.extend(compared.runs.iter().map(|of| Entry::from(number(of))));
+        let is_any = compared.runs.iter().any(|of| spikes(of) > 0);
 
-        Row { entries, begins_group: false }
+        is_any.then_some(Row { entries, begins_group: false })
     };
+    let of_kind = |kind: CauseKind| row(kind.words(), &|of: &RunFigures| of.spikes_by(kind));
+    let not_analysed = || row("not analysed", &|of: &RunFigures| of.not_analysed);
 
     (!kinds.is_empty()).then(|| Table {
         title: format!("spikes by main cause{}", of_cell(compared)),
         columns,
-        rows: kinds.into_iter().map(row).collect(),
+        rows: kinds.into_iter().filter_map(of_kind).chain(not_analysed()).collect(),
         legend: if is_missing { vec!["- causes were not recorded".to_owned()] } else { Vec::new() },
     })
 }

@@ -390,6 +390,9 @@ pub struct RunFigures {
     pub spikes: Option<u64>,
     /// Number of spikes by main cause.
     pub causes: BTreeMap<CauseKind, u64>,
+    /// Of the unexplained ones, those for which no cause was looked for.
+    #[serde(skip)]
+    pub not_analysed: u64,
     /// Percentiles over those of the first run that has this cell; empty for that run itself.
     pub ratios: Vec<Ratio>,
 }
@@ -428,8 +431,21 @@ impl RunFigures {
             skipped: cell.skipped,
             spikes: cell.spike_count,
             causes: cell.causes.iter().map(|(kind, count)| (*kind, count.spikes)).collect(),
+            not_analysed: cell
+                .causes
+                .get(&CauseKind::Unexplained)
+                .map_or(0, |of| of.culprits.values().map(|why| why.spikes).sum()),
             ratios: Vec::new(),
         })
+    }
+
+    /// The number of spikes that this kind made late; unexplained are those that were analysed.
+    pub(super) fn spikes_by(&self, kind: CauseKind) -> u64 {
+        let spikes = self.causes.get(&kind).copied().unwrap_or(0);
+        match kind {
+            CauseKind::Unexplained => spikes.saturating_sub(self.not_analysed),
+            _ => spikes,
+        }
     }
 
     /// The number of samples, in a table.
@@ -447,26 +463,26 @@ fn phase_words(timing: &Timing) -> String {
     }
 }
 
+/// Settings of the loop; cells of a bench differ in some of them by intention.
 fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else {
-        return settings;
-    };
-    let benched = files.iter().filter(|file| file.header.timing.is_some()).count() > 1;
-    let mut add = |name: &str, value: String| settings.insert(name.to_owned(), value);
-    add("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
-    add("work", time_ns(timing.work_ns, Letters::Ascii));
-    add("overrun policy", timing.on_overrun.clone());
-    add("phase", phase_words(timing));
-
-    // Cells of a bench differ in these by intention.
-    if !benched {
-        add("wait", timing.wait.clone());
-        add("priority", timing.priority.to_string());
-        add("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
-    }
-
-    settings
+    let of_each: [(&str, fn(&Timing) -> String); 7] = [
+        ("deadline", |timing| time_ns(timing.deadline_ns, Letters::Ascii)),
+        ("work", |timing| time_ns(timing.work_ns, Letters::Ascii)),
+        ("overrun policy", |timing| timing.on_overrun.clone()),
+        ("phase", phase_words),
+        ("wait", |timing| timing.wait.clone()),
+        ("priority", |timing| timing.priority.to_string()),
+        ("CPU of the loop", |timing| {
+            timing.cpu.map_or_else(|| "any".into(), |cpu| cpu.to_string())
+        }),
+    ];
+    let timings = || files.iter().filter_map(|file| file.header.timing.as_ref());
+    let found = of_each.into_iter().filter_map(|(name, of)| {
+        let first = timings().next().map(of)?;
+        let is_one = timings().all(|timing| of(timing) == first);
+        Some((name.to_owned(), if is_one { first } else { "by cell".to_owned() }))
+    });
+    found.collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Tables fit a terminal of 80 columns, and say what their figures rest on.
 
+use std::collections::BTreeMap;
+
 use crate::report_world::{MS, US, bench_file, cell, run_in_memory};
-use onbeat::record::{CellNotPermitted, RunFile, Series};
+use onbeat::cause::CauseKind;
+use onbeat::record::{CauseCount, CellNotPermitted, CulpritCount, RunFile, Series};
 use onbeat::thread::Grant;
 use onbeat_report::compare::{Comparison, Digest, SHARES};
 use onbeat_report::table::{Column, Mark, Row};
@@ -334,6 +337,44 @@ fn counts_rates_and_lists_read_as_words() {
     let words = |n: usize| units::listed(&["a", "b", "c"].map(str::to_owned)[..n]);
 
     assert_eq!([words(0), words(1), words(2), words(3)], ["", "a", "a and b", "a, b and c"]);
+}
+
+#[test]
+fn compared_spikes_that_were_not_analysed_are_not_called_unexplained() {
+    let run = run_in_memory("P", "idle", &[vec![9_000; 999]]);
+    let digest = |place, not_analysed| {
+        let mut summary = Summary::of_run(&run, None);
+        let why = CulpritCount { spikes: not_analysed, worst_ns: 0 };
+        let culprits = BTreeMap::from([("too many spikes at once".to_owned(), why)]);
+        let spikes = CauseCount { spikes: 5, culprits, ..CauseCount::default() };
+        summary.cells[0].causes.insert(CauseKind::Unexplained, spikes);
+        Digest::new("r", place, summary, std::slice::from_ref(&run), &SHARES)
+    };
+    let rows_of = |not_analysed| {
+        let compared = Comparison::new(&[digest(0, not_analysed), digest(1, not_analysed)]);
+        let table = compare_tables::causes(&compared, compared.main()[0]).unwrap();
+        let row = |row: &Row| row.entries.iter().map(|entry| entry.text.clone()).collect();
+        table.rows.iter().map(row).collect::<Vec<Vec<String>>>()
+    };
+    assert_eq!(rows_of(3), [["unexplained", "2", "2"], ["not analysed", "3", "3"]]);
+    assert_eq!(rows_of(5), [["not analysed", "5", "5"]]);
+}
+
+#[test]
+fn a_setting_that_differs_between_the_cells_of_a_bench_is_not_called_unrecorded() {
+    let with = |priority| {
+        let mut run = run_in_memory("P", "idle", &[vec![9_000; 999]]);
+        run.header.timing.as_mut().unwrap().priority = priority;
+        run
+    };
+    let digest = |place, files: &[RunFile]| {
+        Digest::new("r", place, Summary::of_run(&files[0], None), files, &SHARES)
+    };
+    let compared = Comparison::new(&[digest(0, &[with(98), with(0)]), digest(1, &[with(98)])]);
+    let found: Vec<&str> = compared.differences.iter().map(|one| one.fact.as_str()).collect();
+    assert_eq!(found, ["priority"], "what all cells have in common is compared");
+    let values = ["by cell", "98"].map(|value| Some(value.to_owned()));
+    assert_eq!(compared.differences[0].values, values);
 }
 
 /// The same figure, with and without `~`, in every table and sentence: an exact half goes up, as on the
