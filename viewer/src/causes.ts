@@ -205,11 +205,12 @@ export function countsOfFile(file: Pick<RunFile, 'intervals' | 'spikes'>): Count
   return Object.keys(counts).length > 0 ? counts : countKept(file.spikes);
 }
 
-/** A cell with spikes that were analysed. */
+/** A cell with spikes that were analysed, or not for a reason that is known. */
 export interface Explained {
   name: string;
   counts: Counts;
   spikes: number;
+  /** Without those of which no cause was looked for; the reason is in the place of the culprit. */
   analysed: number;
   lateness: Ns;
   situation: Situation;
@@ -231,15 +232,16 @@ export function explained(
           ? countsOfFile(file)
           : countKept(figures.spikes);
     const all = Object.values(counts);
-    const analysed = all.reduce((sum, one) => sum + one.spikes, 0);
-    return analysed === 0
+    const counted = all.reduce((sum, one) => sum + one.spikes, 0);
+    const reasons = Object.values(counts['unexplained']?.culprits ?? {});
+    return counted === 0
       ? []
       : [
           {
             name,
             counts,
-            spikes: Math.max(figures.spike_count ?? 0, analysed),
-            analysed,
+            spikes: Math.max(figures.spike_count ?? 0, counted),
+            analysed: reasons.reduce((rest, { spikes }) => rest - spikes, counted),
             lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)),
             situation: situationOfCell({ figures, file }),
           },

@@ -153,6 +153,7 @@ test('a long tail makes the axis logarithmic; a period keeps its even one', () =
     Array.from({ length: 5000 }, () => base + spread * next());
   assert.equal(isLongTailed([recorded([...core(5000, 4000), 800_000])]), true);
   assert.equal(isLongTailed([recorded(core(5000, 4000))]), false);
+  assert.equal(isLongTailed([recorded([...core(5000, 4000), ...Array(9).fill(800_000)])]), true);
   assert.equal(isLongTailed([recorded([...core(999_000, 2000), 40_000_000], 4)]), false);
 });
 

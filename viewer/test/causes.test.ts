@@ -274,6 +274,15 @@ test('the summary’s counts are shown; without them the recording’s', () => {
     ]),
     cells.map(({ name, spikes }) => [name, spikes]),
   );
+  const culprits = { 'too many spikes at once': { spikes: 3, worst_ns: ns(9) } };
+  const unexplained = { spikes: 5, worst_ns: ns(9), lateness_ns: ns(9), accounted_ns: ns(0) };
+  const figures = {
+    spikes: [],
+    spike_count: 5,
+    causes: { unexplained: { ...unexplained, culprits } },
+  };
+  const [partly] = explained([{ name: 'partly', figures, file: null }]);
+  assert.deepEqual([partly!.analysed, partly!.spikes], [2, 5]);
 });
 
 test('a recording without a summary still shows its causes, and one without causes shows none', () => {

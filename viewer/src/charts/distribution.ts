@@ -64,16 +64,18 @@ export function sensibleRange(histograms: readonly Histogram[]): [Ns, Ns] {
   return [ns(Math.max(0, from - spread * 0.06)), ns(top + spread * 0.25)];
 }
 
-/** True where the tail is long and a logarithmic axis still shows the core: of a period, all but the tail would be one bin. */
+/**
+ * True where the tail is long, or within the even axis and all else in a corner of it, and a logarithmic axis still shows the
+ * core: of a period, all but the tail would be one bin.
+ */
 export function isLongTailed(histograms: readonly Histogram[]): boolean {
   const low = Math.max(1, Math.min(...histograms.map(minimum)));
   const high = Math.max(...histograms.map(maximum));
-  const [, top] = sensibleRange(histograms);
-  const cores = histograms.map((histogram) => {
-    const [p1, p99] = valuesAt(histogram, [1, 99]) as [Ns, Ns];
-    return Math.log(p99 / Math.max(p1, 1));
-  });
-  return high > top * 1.5 && Math.min(...cores) > Math.log(high / low) / 200;
+  const [from, top] = sensibleRange(histograms);
+  const cores = histograms.map((histogram) => valuesAt(histogram, [1, 99]) as [Ns, Ns]);
+  const isInCorner = cores.every(([p1, p99]) => p99 - p1 < (top - from) / 40);
+  const least = Math.min(...cores.map(([p1, p99]) => Math.log(p99 / Math.max(p1, 1))));
+  return (high > top * 1.5 || isInCorner) && least > Math.log(high / low) / 200;
 }
 
 /** How finely the values of these curves are known. */

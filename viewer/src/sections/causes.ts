@@ -52,6 +52,11 @@ export function accounted(counts: Counts): string {
   return percent(late > 0 ? Math.floor((Math.min(named, late) / late) * 1000) / 10 : 0);
 }
 
+function totalWord({ spikes, analysed, lateness }: Explained, measure: Measure): string {
+  if (measure === 'lateness') return human(lateness);
+  return `${analysed < spikes ? `${count(analysed)} analysed of ` : ''}${spikesWord(spikes)}`;
+}
+
 function chart(
   cells: readonly Explained[],
   kinds: readonly string[],
@@ -61,10 +66,6 @@ function chart(
     'div',
     { class: 'cause-chart' },
     ...cells.map((cell) => {
-      const spikes =
-        cell.analysed < cell.spikes
-          ? `${count(cell.analysed)} of ${spikesWord(cell.spikes)}`
-          : spikesWord(cell.spikes);
       const pieces = kinds.flatMap((kind) => {
         const one = cell.counts[kind];
         return one === undefined
@@ -83,7 +84,7 @@ function chart(
         { class: 'cause-row', 'aria-hidden': 'true' },
         h('b', {}, cell.name),
         dividedBar(pieces),
-        h('span', { class: 'total' }, measure === 'spikes' ? spikes : human(cell.lateness)),
+        h('span', { class: 'total' }, totalWord(cell, measure)),
       );
     }),
   );
@@ -110,7 +111,7 @@ function pictureRows(
             },
           ];
     });
-    const words = measure === 'spikes' ? spikesWord(cell.analysed) : human(cell.lateness);
+    const words = totalWord(cell, measure);
     return { name: cell.name, words, paint: (ctx, box) => paintBar(ctx, box, parts) };
   });
 }
@@ -209,10 +210,11 @@ function remedies(
       const asked = { kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) };
       const situation = situationFor(kind, cells);
       const advice = adviceAgainst(asked, situation) || NO_REMEDY;
+      const part = most?.spikes === one.spikes ? (one.spikes === 1 ? '' : 'all ') : undefined;
       const by =
         most === null
           ? ''
-          : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${kind === 'unexplained' ? `not analysed (${most.name})` : `${LINKS[kind]?.trim() ?? 'of'} ${most.name}`}`;
+          : `, ${part ?? `${count(most.spikes)} `}${kind === 'unexplained' ? `not analysed (${most.name})` : `${LINKS[kind]?.trim() ?? 'of'} ${most.name}`}`;
       return h(
         'li',
         {},
