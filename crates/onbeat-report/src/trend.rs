@@ -18,7 +18,7 @@ use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::table::{Column, Entry, NO_FIGURE, Row, Table};
 use super::tables::mark_of;
-use super::units::{Letters, count, counted, ratio, time_ns};
+use super::units::{Letters, count, counted, listed, ratio, time_ns};
 use super::verdict::Outcome;
 use super::worth::median;
 use onbeat_record::{Cell, Series};
@@ -34,6 +34,8 @@ const ORDERS: u32 = 1_999;
 /// Of the normal distribution, for an interval of 99 %.
 const Z_99_5: f64 = 2.575_829;
 const SEED: u64 = 1;
+/// The fact what a run is about.
+const MEASURED: &str = "primary series";
 
 /// What is followed.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +130,7 @@ impl Trend {
             let run = of.and_then(|cell| {
                 let run = run_of(name, summary, cell, series, request.share)?;
                 let (_, within) = in_bucket(cell, series, value_ns(&run, request.share));
-                Some((run, (facts_of(summary), within)))
+                Some((run, (facts_of(summary, cell), within)))
             });
             match run {
                 Some((run, of_run)) => {
@@ -142,6 +144,7 @@ impl Trend {
             return None;
         }
 
+        let unlike = unlike(&known, chosen.is_some());
         let mut trend = Self {
             schema: TREND_SCHEMA,
             cell: chosen.map_or_else(String::new, |cell| format!("{}/{}", cell.tuning, cell.load)),
@@ -153,6 +156,7 @@ impl Trend {
             sentences: Vec::new(),
         };
         trend.sentences = sentences(&trend, request.share);
+        trend.sentences.extend(unlike);
         Some(trend)
     }
 }
@@ -186,10 +190,29 @@ fn run_of(
     })
 }
 
-fn facts_of(summary: &Summary) -> Facts {
+fn facts_of(summary: &Summary, cell: &CellSummary) -> Facts {
     let mut facts = facts::of(summary, "", Facts::new(), false);
     facts.insert("onbeat".to_owned(), summary.version.clone());
+    // Of another probe, such as `measure bus`, which has this series as well.
+    facts.extend(cell.main().map(|(main, _)| (MEASURED.to_owned(), main.words().to_owned())));
     facts
+}
+
+/// What runs differ in that were not measured alike; of a cell, load and tuning are the same.
+fn unlike(known: &[(Facts, [f64; 2])], is_of_cell: bool) -> Option<String> {
+    let asked = ["period", MEASURED, "loads", "tunings"].into_iter();
+    let differ: Vec<String> = asked
+        .take(if is_of_cell { 2 } else { 4 })
+        .filter(|name| known.iter().any(|(facts, _)| facts.get(*name) != known[0].0.get(*name)))
+        .map(str::to_owned)
+        .collect();
+    (!differ.is_empty()).then(|| {
+        format!(
+            "The runs differ in {}, which changes the figures by itself; name runs that were measured alike, or a \
+             --cell",
+            listed(&differ)
+        )
+    })
 }
 
 fn value_ns(run: &TrendRun, share: Share) -> u64 {
@@ -490,6 +513,21 @@ mod tests {
         };
         let width = (2_999.0_f64 / 1_999.0).ln();
         assert_eq!([[0.0, 0.0], [width, 0.0], [0.0, width]].map(found), [1, 0, 0]);
+    }
+
+    #[test]
+    fn runs_that_were_not_measured_alike_are_told_apart() {
+        let of = |period: &str, loads: &str| {
+            let facts = [("period", period), ("loads", loads), ("kernel", period)];
+            let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            (Facts::from(facts), [0.0; 2])
+        };
+        let of_load = [of("1 ms", "idle"), of("1 ms", "paper")];
+        let said = unlike(&of_load, false).unwrap();
+        assert!(said.starts_with("The runs differ in loads, which"), "{said}");
+        assert_eq!(unlike(&of_load, true), None);
+        let said = unlike(&[of("1 ms", "idle"), of("2 ms", "paper")], false).unwrap();
+        assert!(said.starts_with("The runs differ in period and loads, which"), "{said}");
     }
 
     #[test]
