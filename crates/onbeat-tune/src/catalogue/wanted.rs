@@ -43,6 +43,7 @@ impl fmt::Display for ProbeValue {
             Self::Number(i64::MAX) => out.write_str("no limit"),
             Self::Number(number) => write!(out, "{number}"),
             Self::Cpus(cpus) if cpus.is_empty() => out.write_str("no CPU"),
+            Self::Cpus(cpus) if cpus.iter().count() == 1 => write!(out, "CPU {cpus}"),
             Self::Cpus(cpus) => write!(out, "CPUs {cpus}"),
         }
     }
@@ -191,11 +192,11 @@ impl WantedValue {
         }
     }
 
-    /// Returns the expression with the values of its variables, for people: `no CPU of 2-3`.
+    /// Returns the expression with the values of its variables, for people: `without CPUs 2-3`.
     #[must_use]
     pub fn in_words(&self, survey: &Survey<'_>) -> String {
         let set = |set: CpuSetVariable| match survey.cpu_set(set) {
-            Ok(cpus) => cpus.to_string(),
+            Ok(cpus) => ProbeValue::Cpus(cpus).to_string(),
             Err(_) => format!("the {set} CPUs"),
         };
         match self {
@@ -212,9 +213,9 @@ impl WantedValue {
             Self::Between(low, high) => {
                 format!("{} to {}", low.resolve(survey), high.resolve(survey))
             }
-            Self::Within(cpus) => format!("only CPUs of {}", set(*cpus)),
-            Self::Covers(cpus) => format!("all CPUs of {}", set(*cpus)),
-            Self::Excludes(cpus) => format!("no CPU of {}", set(*cpus)),
+            Self::Within(cpus) => format!("only {}", set(*cpus)),
+            Self::Covers(cpus) => format!("with {}", set(*cpus)),
+            Self::Excludes(cpus) => format!("without {}", set(*cpus)),
             Self::SingleCpu => "one CPU".to_owned(),
         }
     }

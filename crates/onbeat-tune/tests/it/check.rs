@@ -27,7 +27,7 @@ fn a_value_in_a_file_is_good_bad_absent_or_unreadable() {
 fn a_finding_names_the_value_what_it_should_be_and_the_fix() {
     let finding = CapturedMachine::hardware().finding("wq.unbound", &setup());
     assert_eq!(finding.current, "/sys/devices/virtual/workqueue/cpumask: CPUs 0-3");
-    assert_eq!(finding.wanted, "no CPU of 3");
+    assert_eq!(finding.wanted, "without CPU 3");
     assert_eq!(
         finding.fix,
         "write 7 to /sys/devices/virtual/workqueue/cpumask; boot with workqueue.unbound_cpus=0-2"
@@ -287,7 +287,7 @@ fn interrupts_count_where_they_arrive_and_only_with_a_handler() {
     let finding = machine.finding("irq.affinity", &setup());
     assert_eq!(
         (finding.verdict, finding.current.as_str()),
-        (CheckVerdict::Bad, "interrupt 24 (eth0): CPUs 3")
+        (CheckVerdict::Bad, "interrupt 24 (eth0): CPU 3")
     );
 
     machine.file("/proc/irq/24/effective_affinity_list", "1\n");
