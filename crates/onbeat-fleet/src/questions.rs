@@ -19,8 +19,10 @@ import sys
 try:
     from onbeat.fleet.__main__ import main
 except ModuleNotFoundError as missing:
-    print(f'error: questions need the Python package {missing.name} for {sys.executable}; install it: '
-          f'pip install \"onbeat[fleet]\"', file=sys.stderr)
+    how = ('in a clone, pip install \"./python[fleet]\"; else the wheel and duckdb (docs/fleet.md)'
+           if missing.name.startswith('onbeat') else f'pip install {missing.name}')
+    print(f'error: questions need the Python package {missing.name} for {sys.executable}; install it: {how}',
+          file=sys.stderr)
     sys.exit(2)
 sys.exit(main(sys.argv[1:]))
 ";

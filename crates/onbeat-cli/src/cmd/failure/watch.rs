@@ -21,7 +21,7 @@ pub(crate) enum WatchFailure {
     NotTraced { why: TraceError },
     #[error("{process} ended within {seconds:.1} s, before its loop could be measured")]
     EndedEarly { process: String, seconds: f64 },
-    #[error("{command} exited ({status}) before its loop was identified")]
+    #[error("{command} exited ({status}) before its loop could be measured")]
     CommandEnded { command: String, status: ExitStatus },
     #[error("{option} is for one loop of a program: leave it out, or leave out {other}")]
     OneLoop { option: &'static str, other: &'static str },
