@@ -1,6 +1,6 @@
 //! `onbeat fleet add`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -108,7 +108,7 @@ struct Account {
     replaced: usize,
     there: usize,
     failed: usize,
-    invalid_cells: usize,
+    invalid_cells: BTreeMap<String, usize>,
 }
 
 impl Account {
@@ -122,12 +122,13 @@ impl Account {
             [(self.replaced, "replaced"), (self.there, "there already"), (self.failed, "failed")];
         let further = further.iter().filter(|(runs, _)| *runs > 0);
         parts.extend(further.map(|(runs, what)| format!("{runs} {what}")));
-        let invalid = match self.invalid_cells {
-            0 => String::new(),
-            cells => format!("; {cells} cells are not valid measurements and count in no question"),
-        };
         let all = counted(self.all() as u64, "run");
-        format!("{all}: {}, in {}{invalid}", parts.join(", "), to.display())
+        let mut sentence = format!("{all}: {}, in {}", parts.join(", "), to.display());
+        for (why, cells) in &self.invalid_cells {
+            let cells = counted(*cells as u64, "cell");
+            sentence.push_str(&format!("; {cells} in no answer: {}", printable(why)));
+        }
+        sentence
     }
 }
 
@@ -156,7 +157,9 @@ fn add_some(
                 }
             }
             Ok((what, rows)) => {
-                done.invalid_cells += rows.invalid_cells;
+                for (why, cells) in rows.invalid_cells {
+                    *done.invalid_cells.entry(why).or_default() += cells;
+                }
                 *(if what == Added::New { &mut done.new } else { &mut done.replaced }) += 1;
             }
             Err(why) => {

@@ -60,8 +60,8 @@ pub(crate) struct CellTables {
     pub(crate) histograms: Table,
     pub(crate) outages: Table,
     pub(crate) causes: Table,
-    /// Number of cells whose figures say nothing of the machine.
-    pub(crate) invalid: usize,
+    /// Number of cells whose figures say nothing of the machine, by the reason.
+    pub(crate) invalid: BTreeMap<String, usize>,
 }
 
 impl CellTables {
@@ -72,7 +72,7 @@ impl CellTables {
             histograms: Table::new(&HISTOGRAMS),
             outages: Table::new(&OUTAGES),
             causes: Table::new(&CAUSES),
-            invalid: 0,
+            invalid: BTreeMap::new(),
         };
         let mut cells: Vec<(Cell, &RunFile)> =
             files.iter().map(|file| (of_one_loop(export::cell(file)), file)).collect();
@@ -134,7 +134,9 @@ impl CellTables {
             None if counted.count() == 0 => format!("no samples of {}", main.words()),
             why => why.map_or_else(String::new, |why| why.to_string()),
         };
-        self.invalid += usize::from(!why.is_empty());
+        if !why.is_empty() {
+            *self.invalid.entry(why.clone()).or_default() += 1;
+        }
         let p999_ns = by_rank(&counted, 999, 1_000);
         let sum =
             |of: fn(&onbeat_record::Interval) -> u64| file.intervals.iter().map(of).sum::<u64>();

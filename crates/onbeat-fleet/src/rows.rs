@@ -1,5 +1,6 @@
 //! A run as rows of the tables, from its files.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -133,8 +134,8 @@ pub struct RunRows {
     pub revision: u64,
     /// Number of cells.
     pub cells: usize,
-    /// Number of cells whose figures say nothing of the machine.
-    pub invalid_cells: usize,
+    /// Number of cells whose figures say nothing of the machine, by the reason.
+    pub invalid_cells: BTreeMap<String, usize>,
     /// Rows of each table that has any, [`RUNS`] last.
     pub tables: Vec<Table>,
 }

@@ -51,7 +51,7 @@ fn a_run_without_samples_of_its_subject_is_not_a_valid_measurement() {
     let of_answers = Header { series: vec![Series::ResponseTime], ..header("a", 1.79e9) };
     write_run(&run, &of_answers, &[100; 50]);
     let rows = RunRows::read(&run, &Naming::default()).unwrap();
-    assert_eq!((rows.cells, rows.invalid_cells), (1, 1));
+    assert_eq!((rows.cells, rows.invalid_cells.len()), (1, 1));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn an_import_without_a_distribution_is_not_a_valid_measurement() {
     // cyclictest -q: T: 0 ( 23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/min-mean-max.onbeat.hlog");
     let rows = RunRows::read(&run, &Naming::default()).unwrap();
-    assert_eq!((rows.cells, rows.invalid_cells), (1, 1));
+    assert_eq!((rows.cells, rows.invalid_cells.len()), (1, 1));
 
     // 1,980 samples, of which these are beyond the range of a histogram.
     let text = fs::read_to_string(&run).unwrap();
@@ -91,7 +91,7 @@ fn an_import_without_a_distribution_is_not_a_valid_measurement() {
         let copy = dir.path().join("copy.onbeat.hlog");
         fs::write(&copy, text.replace("\"count\":1980", &format!("\"count\":{beyond}"))).unwrap();
         let rows = RunRows::read(&copy, &Naming::default()).unwrap();
-        assert_eq!((rows.cells, rows.invalid_cells), (1, invalid), "{beyond} beyond");
+        assert_eq!((rows.cells, rows.invalid_cells.len()), (1, invalid), "{beyond} beyond");
     }
 }
 
