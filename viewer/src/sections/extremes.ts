@@ -166,14 +166,13 @@ export function extremesSection(report: Report): HTMLElement | null {
   );
   const refused = cells.filter(({ all }) => all.extremes.estimate === null);
   const enough = cells.map(({ all }) => all.enough).find((one) => one !== null);
+  const [why, ...others] = new Set(refused.map(({ all }) => all.extremes.sentence));
   if (shown.length === 0)
     return foldedLine(
       'extremes',
       TITLE,
-      many
-        ? `No estimate: the fit does not hold in any of the ${refused.length} cells.`
-        : held(refused[0]!.all.extremes.sentence),
-      many ? reasons(refused) : null,
+      others.length > 0 ? `No estimate in any of the ${refused.length} cells.` : held(why!),
+      others.length > 0 ? reasons(refused) : null,
       enough ? h('p', { class: 'note' }, ...prose(held(enough.sentence))) : null,
     );
   return section(
