@@ -49,6 +49,13 @@ pub(crate) const STATUSES: &str = "\x1b[1mExit status\x1b[0m
   2  could not run
   3  INCONCLUSIVE";
 
+const COMPLETION_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat completion bash > ~/.local/share/bash-completion/completions/onbeat
+      from the next shell on; in this one: source <(onbeat completion bash)
+  onbeat completion zsh > ~/.zfunc/_onbeat
+      a directory of fpath, before compinit
+  onbeat completion fish > ~/.config/fish/completions/onbeat.fish";
+
 /// Can this computer run my robot on time?
 ///
 /// onbeat runs a control loop on this machine, idle and under load, with and without real-time
@@ -192,9 +199,8 @@ pub(crate) enum Command {
     },
     /// Print the completion script of a shell
     ///
-    /// For bash: source <(onbeat completion bash). For zsh, write it to a file _onbeat in a directory
-    /// of fpath; for fish, to ~/.config/fish/completions/onbeat.fish. The script calls onbeat, and so
-    /// follows its updates.
+    /// The script calls onbeat, and so follows its updates.
+    #[command(before_help = COMPLETION_EXAMPLES)]
     Completion {
         /// Shell
         shell: Shell,
