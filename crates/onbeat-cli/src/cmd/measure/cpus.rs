@@ -15,7 +15,7 @@ use crate::cmd::failure::cpus::CpusFailure;
 use crate::cmd::{ExitVerdict, Failure};
 
 /// Probes whose loop needs no device, so that each CPU can have one.
-const PER_CPU: [&str; 4] = ["timer", "hiccup", "latency", "noise"];
+pub(super) const PER_CPU: [&str; 4] = ["timer", "hiccup", "latency", "noise"];
 
 pub(super) fn run(
     measure: &Measure,

@@ -10,6 +10,7 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
+use super::cpus::PER_CPU;
 use crate::cmd::cpu_choice::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
@@ -49,8 +50,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) cpu: Option<u32>,
     /// A loop on each of these CPUs at once, such as 1-3 or all
     ///
-    /// For the probes timer, hiccup, latency and noise. A run file per CPU, a verdict on the worst.
-    /// `all`: every CPU that this process may use. Causes of spikes are not recorded.
+    /// A run file per CPU, a verdict on the worst. `all`: every CPU that this process may use. Causes
+    /// of spikes are not recorded.
     #[arg(long, value_name = "LIST", conflicts_with_all = ["cpu", "tuning", "until", "loads", "load_sweep", "resume", "log_to", "screen", "stacks"])]
     pub(crate) cpus: Option<CpuChoice>,
     /// Tuning for the run, such as PMC or PM+irq.affinity
@@ -193,7 +194,8 @@ fn of_probe(probe: &'static Description) -> Command {
         .after_help(SIGNALS)
         .mut_arg("period", |arg| arg.default_value(probe.defaults.period))
         .mut_arg("priority", |arg| arg.default_value(probe.defaults.priority))
-        .mut_arg("duration", |arg| arg.default_value(probe.defaults.duration));
+        .mut_arg("duration", |arg| arg.default_value(probe.defaults.duration))
+        .mut_arg("cpus", |arg| arg.hide(!PER_CPU.contains(&probe.name)));
     probe.choices.iter().fold(command, |command, choice| command.arg(of_choice(choice)))
 }
 
