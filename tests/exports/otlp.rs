@@ -227,6 +227,19 @@ pub(super) fn a_collector_that_is_away_costs_the_run_nothing(_: &Python) {
     assert!(files(&dir.path().join("runs/latest"))[0].end.is_some());
     assert_eq!(said.matches("does not take the metrics").count(), 1, "{said}");
 
+    let mut pushing = onbeat(dir.path())
+        .args(["metrics", "runs/latest", "--push", "http://127.0.0.1:1"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(pushing.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("does not take the metrics")));
+    // It tries for some seconds more, which Ctrl-C ends.
+    Command::new("kill").arg(pushing.id().to_string()).status().unwrap();
+    let said: String = lines.map(Result::unwrap).collect();
+    assert_eq!(pushing.wait().unwrap().code(), Some(2), "{said}");
+    assert!(said.contains("did not reach http://127.0.0.1:1/v1/metrics"), "{said}");
+
     for (url, why) in
         [("https://127.0.0.1:4318", "needs TLS"), ("ftp://x", "does not begin with http://")]
     {

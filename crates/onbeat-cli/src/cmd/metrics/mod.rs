@@ -21,7 +21,7 @@ use onbeat_report::export::otlp::OfRun;
 use super::so_far::cpu_time_since;
 use super::view::begun;
 use super::{ExitVerdict, Failure};
-use crate::signals::{self, EndOf, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1, pause};
 use crate::term::{Tone, advise};
 use options::{MetricsOptions, MetricsTo};
 use push::{CollectorUrl, Pusher};
@@ -46,8 +46,10 @@ pub(crate) fn run(options: &MetricsOptions) -> Result<ExitVerdict, Failure> {
     if let Some(to) = &options.push {
         let path = begun(&options.run, &interruptions)?;
         advise(Tone::Plain, &format!("metrics: to {to} every {} s", push::EVERY.as_secs()));
-        push_all(&path, to, &interruptions);
-        return Ok(ExitVerdict::Pass);
+        if push_all(&path, to, &interruptions) {
+            return Ok(ExitVerdict::Pass);
+        }
+        return Err(MetricsFailure::NotTaken { to: to.clone(), run: path }.into());
     }
     let server = MetricsServer::open(options.listen)?;
     let path = begun(&options.run, &interruptions)?;
@@ -89,8 +91,9 @@ fn serve(path: &Path, server: &MetricsServer, interruptions: &Interruptions) {
     }
 }
 
-/// Hands the run over to its end; its last figures are tried for some seconds.
-fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) {
+/// Hands the run over to its end; its last figures are tried for some seconds. Returns whether they
+/// were taken.
+fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) -> bool {
     let stops = || interruptions.stop.load(Ordering::Relaxed);
     let mut pusher = Pusher::new(to.clone());
     let mut next = Instant::now();
@@ -106,11 +109,14 @@ fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) {
         }
         sleep(STEP);
     }
-    let Some(Figures { families, of }) = Figures::read(path, false) else { return };
+    let Some(Figures { families, of }) = Figures::read(path, false) else { return true };
     let ends = Instant::now() + LAST_FOR;
-    while !pusher.push(&families, &of) && !stops() && Instant::now() < ends {
-        sleep(EVERY);
+    while !pusher.push(&families, &of) {
+        if !pause(EVERY, &interruptions.stop) || Instant::now() >= ends {
+            return false;
+        }
     }
+    true
 }
 
 /// What a run's files hold.

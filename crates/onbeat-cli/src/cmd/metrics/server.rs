@@ -8,17 +8,25 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use onbeat_report::export::exposition::Family;
 use onbeat_report::export::form::Form;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The metrics cannot be served.
+use super::push::CollectorUrl;
+
+/// The metrics cannot be served, or were not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MetricsFailure {
     #[error("cannot listen on {address} for the metrics: {source}; {}", remedy(.source))]
     Listen { address: SocketAddr, source: io::Error },
+    #[error(
+        "the last figures of {} did not reach {to}; `onbeat export --openmetrics FILE` writes them to a file",
+        run.display()
+    )]
+    NotTaken { to: CollectorUrl, run: PathBuf },
 }
 
 fn remedy(source: &io::Error) -> &'static str {
