@@ -145,9 +145,20 @@ fn short_tables(summary: &Summary) {
     limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
     tables::effects(summary, letters()).iter().for_each(table);
     spikes::worst(summary, letters()).iter().for_each(table);
-    // A bench lists refusals beside the cells.
-    if summary.cells.len() == 1 && summary.ladder.iter().any(|grant| !grant.granted) {
-        table(&tables::ladder(&summary.ladder));
+    privileges(summary);
+}
+
+/// Shows what was not permitted, such as the recording of causes, apart from what a sentence names as
+/// the reason why cells did not run.
+fn privileges(summary: &Summary) {
+    let keeps_out = |what: &str| {
+        let mut reasons = summary.cells.iter().filter_map(|cell| cell.why_not.as_deref());
+        reasons.any(|why| why.starts_with(what))
+    };
+    let ladder = summary.ladder.iter().filter(|grant| !keeps_out(&grant.what));
+    let ladder: Vec<_> = ladder.cloned().collect();
+    if ladder.iter().any(|grant| !grant.granted) {
+        table(&tables::ladder(&ladder));
     }
 }
 
@@ -165,9 +176,7 @@ fn by_loads(summary: &Summary) {
     }
 
     spikes::worst(summary, letters()).iter().for_each(table);
-    if summary.ladder.iter().any(|grant| !grant.granted) {
-        table(&tables::ladder(&summary.ladder));
-    }
+    privileges(summary);
 }
 
 /// Returns the primary series of onbeat's own runs, and all series of imported ones.
