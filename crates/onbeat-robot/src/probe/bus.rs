@@ -26,7 +26,7 @@ use self::options::{GROUP, INTERFACE, SERVE, SHARING, wire_of};
 use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
-use crate::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
+use crate::bus::{Bus, BusCounts, BusError, BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use crate::cycle_messages::CycleMessages;
 use crate::image_service::{BackgroundService, CycleService, CycleTimes, serve};
 use crate::motion::WindowRecorder;
@@ -460,15 +460,14 @@ impl Companion for AfterBus {
 
         // In a bench, cells report only exceptions.
         if !is_of_bench || counts.answered * REPORTED_BELOW.1 < counts.cycles * REPORTED_BELOW.0 {
+            let BusCounts { cycles, answered, lost, .. } = counts;
             sentences.push(format!(
-                "{} SubDevices were brought to SAFEOP with {frames} frames; {} cycles, {} \
-                 with all frames back in time ({:.3} % without, and without a round trip), {} \
-                 with an unexpected working counter; {} frames late, {} duplicate, {} damaged \
-                 or unknown",
+                "{} SubDevices were brought to SAFEOP with {frames} frames; {cycles} cycles: {answered} with all \
+                 frames back in time, {lost} without ({:.3} %), {} still in flight, {} with an unexpected working \
+                 counter; {} frames late, {} duplicate, {} damaged or unknown",
                 bus.layout().devices.len(),
-                counts.cycles,
-                counts.answered,
-                100.0 * counts.lost as f64 / counts.cycles.max(1) as f64,
+                100.0 * lost as f64 / cycles.max(1) as f64,
+                cycles.saturating_sub(answered + lost),
                 counts.counter_off,
                 counts.late,
                 counts.duplicate,
