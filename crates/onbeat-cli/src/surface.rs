@@ -275,9 +275,12 @@ pub(crate) fn asked(words: Vec<OsString>) -> (Extent, Vec<OsString>) {
     if help != "help" {
         return (extent, words);
     }
-    if !is_path(path) {
-        // clap's own help, or its error.
-        return (extent, words.into_iter().filter(|word| word != "--help-all").collect());
+    let names_none = path.first().is_none_or(|name| name.as_encoded_bytes().starts_with(b"-"));
+    if names_none || is_of_another(path) {
+        // clap's own help, which takes no options.
+        let is_flag =
+            |word: &OsString| ["-h", "--help", "--help-all"].iter().any(|flag| *word == **flag);
+        return (extent, words.into_iter().filter(|word| !is_flag(word)).collect());
     }
     let asks = OsString::from("--help");
     (extent, [first].into_iter().chain(path).cloned().chain([asks]).collect())
@@ -317,19 +320,23 @@ pub(crate) fn with_own_names(mut why: clap::Error, command: &Command) -> clap::E
     why
 }
 
-/// Whether these are names of commands, one below the other, whose help is onbeat's own.
-fn is_path(path: &[OsString]) -> bool {
+/// Whether these names lead to a command whose help is another program's, or to clap's `help`. For a
+/// name of no command clap proposes one.
+fn is_of_another(path: &[OsString]) -> bool {
     let mut below = Cli::command();
-    for name in path.iter().filter(|name| *name != "--help-all") {
+    for name in path {
+        if name == "help" {
+            return true;
+        }
         let Some(next) = name.to_str().and_then(|name| below.find_subcommand(name)) else {
             return false;
         };
         if next.is_disable_help_flag_set() {
-            return false;
+            return true;
         }
         below = next.clone();
     }
-    true
+    false
 }
 
 #[cfg(test)]
@@ -426,9 +433,11 @@ mod tests {
         );
         assert_eq!(
             asked_of(&["onbeat", "help", "nosuch"]).1,
-            ["onbeat", "help", "nosuch"],
-            "clap reports it"
+            ["onbeat", "nosuch", "--help"],
+            "clap proposes another"
         );
+        assert_eq!(asked_of(&["onbeat", "help", "help"]).1, ["onbeat", "help", "help"]);
+        assert_eq!(asked_of(&["onbeat", "help", "--help"]).1, ["onbeat", "help"]);
         assert_eq!(asked_of(&["onbeat", "bench", "--help-all"]).0, Extent::All);
         let passed_on = asked_of(&["onbeat", "bus", "run", "--", "--help-all"]);
         assert_eq!(passed_on.0, Extent::Common, "it belongs to another command");
