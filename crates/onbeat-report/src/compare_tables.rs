@@ -46,7 +46,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     table
 }
 
-/// Ratios to the first run, with 95 % intervals: a row per other run.
+/// Ratios to the first run, with 95 % intervals where there are any: a row per other run.
 #[must_use]
 pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) -> Option<Table> {
     let [base, others @ ..] = compared.runs.as_slice() else { return None };
@@ -76,12 +76,14 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
         Row { entries, begins_group: false }
     };
 
+    let has_intervals = others.iter().flat_map(|of| &of.ratios).any(|ratio| ratio.low.is_some());
     Some(Table {
         title: format!(
-            "{}{}, divided by that of {}, with 95 % confidence intervals",
+            "{}{}, divided by that of {}{}",
             compared.series.words(),
             of_cell(compared),
-            comparison.runs[base.run]
+            comparison.runs[base.run],
+            if has_intervals { ", with 95 % confidence intervals" } else { "" }
         ),
         columns,
         rows: others.iter().map(row).collect(),
