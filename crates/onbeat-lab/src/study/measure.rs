@@ -235,7 +235,7 @@ impl StudyBench<'_> {
             host,
         );
         drop(carried);
-        let (mut result, threads, answers) = ran?;
+        let GuestRun { mut result, threads, answers } = ran?;
         result.succeeded()?;
 
         let (counted, refused) = match &self.study.probe {
@@ -335,15 +335,14 @@ impl StudyBench<'_> {
         })
     }
 
-    /// Starts the guest, places its threads, reads them back, and runs both tests; without a port
-    /// nothing answers.
+    /// Starts the guest, places its threads, reads them back, and runs both tests.
     fn run_guest<C: VmClock>(
         &self,
         guest: &Guest<C>,
         job: &Job,
         plan: Option<&ThreadPlan>,
         host: &mut StudyHost,
-    ) -> Result<(GuestResult<C>, Vec<SeenThread>, Option<Answers>), StudyError> {
+    ) -> Result<GuestRun<C>, StudyError> {
         let mut running = guest.start(self.work, job)?;
         let pid = running.pid().cast_signed();
         let vcpus = running.cpu_threads()?;
@@ -381,8 +380,16 @@ impl StudyBench<'_> {
             Err(VmError::Stopped) => return Err(StudyError::Stopped),
             ran => ran?,
         };
-        Ok((result, threads, answers))
+        Ok(GuestRun { result, threads, answers })
     }
+}
+
+/// What came of a guest.
+struct GuestRun<C: VmClock> {
+    result: GuestResult<C>,
+    threads: Vec<SeenThread>,
+    /// Absent where the guest has no port.
+    answers: Option<Answers>,
 }
 
 /// Ends a process as Ctrl-C does, so that it removes what it made, and waits for it.

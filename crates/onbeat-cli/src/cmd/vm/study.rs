@@ -133,9 +133,7 @@ fn accelerator(
             return Ok((ChosenClock::Real(stock.real_clock(boot, stop)?), String::new()));
         }
         StudyClock::Auto => {
-            // A guest of the user's has to boot before it answers.
-            let limit = if boot.own.is_some() { OWN_CANARY_LIMIT } else { CANARY_LIMIT };
-            match choose_accelerator(&stock.work, boot, limit, stop)? {
+            match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
                 Ok(real) => return Ok((ChosenClock::Real(real), String::new())),
                 Err(reason) => reason,
             }
@@ -148,6 +146,11 @@ fn accelerator(
     } else {
         (ChosenClock::Virtual, reason.to_string())
     })
+}
+
+/// A guest of the user's has to boot before it answers.
+fn canary_limit(boot: &BootImage) -> Duration {
+    if boot.own.is_some() { OWN_CANARY_LIMIT } else { CANARY_LIMIT }
 }
 
 fn default_out(options: &VmStudyOptions) -> PathBuf {
