@@ -465,7 +465,8 @@ fn phase_words(timing: &Timing) -> String {
 
 /// Settings of the loop; cells of a bench differ in some of them by intention.
 fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
-    let of_each: [(&str, fn(&Timing) -> String); 7] = [
+    type Words = fn(&Timing) -> String;
+    let of_each: [(&str, Words); 7] = [
         ("deadline", |timing| time_ns(timing.deadline_ns, Letters::Ascii)),
         ("work", |timing| time_ns(timing.work_ns, Letters::Ascii)),
         ("overrun policy", |timing| timing.on_overrun.clone()),
