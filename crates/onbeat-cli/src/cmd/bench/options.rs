@@ -127,8 +127,8 @@ pub(crate) struct BenchOptions {
     #[arg(add = ArgValueCandidates::new(complete::wires))]
     pub(crate) wire: Option<onbeat_ethercat::carrier::WireMethod>,
     /// When replies are read: pipelined or same-cycle
-    #[arg(long, value_parser = ["pipelined", SAME_CYCLE], default_value = "pipelined", value_name = "MODE", requires = "with")]
-    pub(crate) exchange: String,
+    #[arg(long, value_enum, default_value_t = BusExchange::Pipelined, value_name = "MODE", requires = "with")]
+    pub(crate) exchange: BusExchange,
     /// Trajectory: hold, sine, gait or csv:FILE [default: the file's]
     #[arg(long, value_name = "WORD", requires = "with")]
     #[arg(add = ArgValueCandidates::new(complete::trajectories))]
@@ -209,8 +209,23 @@ fn order_word(order: CellOrder) -> (&'static str, &'static str) {
     (if order == CellOrder::Sequential { "sequential" } else { "interleaved" }, "")
 }
 
-/// The exchange whose cycle reads the replies to its own frame.
-pub(crate) const SAME_CYCLE: &str = "same-cycle";
+/// When a cycle reads the replies of the devices. Plans of benches that are resumed hold its variants
+/// by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BusExchange {
+    Pipelined,
+    SameCycle,
+}
+
+impl BusExchange {
+    /// Returns the word as typed.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Pipelined => "pipelined",
+            Self::SameCycle => "same-cycle",
+        }
+    }
+}
 
 /// Addition to the loop of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -287,6 +287,13 @@ mod tests {
     }
 
     #[test]
+    fn values_are_kept_as_in_the_plans_of_runs_that_can_be_resumed() {
+        let (options, _) = read("onbeat bench --with bus --exchange same-cycle --order sequential");
+        let kept = ["with", "exchange", "order", "phase"].map(|id| &*options[id].value);
+        assert_eq!(kept, ["Some(Bus)", "SameCycle", "Sequential", "AvoidTick"]);
+    }
+
+    #[test]
     fn a_plan_is_the_same_after_it_was_written() {
         let matches = matches_of(&BENCH, ["onbeat".into(), "bench".into()]);
         let options = BenchOptions::from_arg_matches(&matches).unwrap();

@@ -15,7 +15,7 @@ use onbeat_robot::probe::bus::{self, CellMotion};
 use onbeat_robot::session::{AssemblyError, HUMANOID, RobotFile, RobotFileError, TrajectoryWord};
 
 use crate::cmd::Failure;
-use crate::cmd::bench::options::{BenchOptions, SAME_CYCLE, With};
+use crate::cmd::bench::options::{BenchOptions, BusExchange, With};
 use crate::cmd::failure::robot::RobotFailure;
 use crate::cmd::looping::{WITHOUT_TUNING, limit, most_alarms, setting};
 use crate::options::{LimitOn, LimitOptions};
@@ -43,7 +43,7 @@ fn bus_cell(options: &BenchOptions) -> BusCell {
     BusCell {
         file: options.file.clone().unwrap_or_else(|| HUMANOID.to_owned()),
         interface: options.interface.clone(),
-        exchange: options.exchange.clone(),
+        exchange: options.exchange.word().to_owned(),
         trajectory: options.trajectory.as_ref().map(TrajectoryWord::to_string),
         device_delay_ns: options.device_delay,
         wire: options.wire.map(|wire| wire.name().to_owned()),
@@ -105,7 +105,7 @@ fn admitted_bus(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     let has_joints = motion(&bus_cell(options), options.looping.period)?.is_some();
     let mut words = owned(&["onbeat", if has_joints { "robot" } else { "bus" }, "run", &file]);
     words.extend(typed([("trajectory", trajectory.filter(|_| has_joints))]));
-    if has_joints && options.exchange == SAME_CYCLE {
+    if has_joints && options.exchange == BusExchange::SameCycle {
         words.push("--same-cycle".to_owned());
     }
     let wire = wire.filter(|_| !has_joints || interface.is_some());
@@ -129,10 +129,10 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
 /// Returns the command that measures this chain.
 fn chain(options: &BenchOptions) -> Vec<String> {
     let mut words = owned(&["onbeat", "measure", "chain", "--with", "bus"]);
-    let exchange = Some(options.exchange.clone()).filter(|exchange| exchange == SAME_CYCLE);
+    let exchange = Some(options.exchange).filter(|exchange| *exchange == BusExchange::SameCycle);
     words.extend(typed([
         ("devices", options.file.clone()),
-        ("exchange", exchange),
+        ("exchange", exchange.map(|exchange| exchange.word().to_owned())),
         ("device-delay", options.device_delay.map(us)),
     ]));
     words
