@@ -169,7 +169,7 @@ pub struct MeasurementPlan<'m> {
 /// [`BenchError`]. The load has ended, the tuning is undone, and what was recorded stays.
 pub fn measure(
     plan: &MeasurementPlan<'_>,
-    OpenedProbe { setting, mut parts }: OpenedProbe,
+    OpenedProbe { setting, parts }: OpenedProbe,
     past: Option<Past>,
     conditions: Conditions<'_>,
 ) -> Result<Account, BenchError> {
@@ -179,8 +179,9 @@ pub fn measure(
     let mut header = plan.what.run_header(origin.unix_s);
     let load = BackgroundLoad::start(plan.load, carrier)?;
     let tuned = plan.tuning.map(RunTuning::make).transpose()?;
-    // Declared behind the tuning: where something fails, the load ends before that is undone.
-    let mut load = load;
+    // Declared behind the tuning: where something fails, the load ends and the probe is closed
+    // before that is undone.
+    let (mut parts, mut load) = (parts, load);
     if let Some(tuned) = &tuned {
         header.grants.extend_from_slice(&tuned.grants);
         for words in tuned.words() {
@@ -216,6 +217,7 @@ pub fn measure(
     load.stop(run.recorder(), &mut |words| report(CampaignEvent::Warned(&words)));
     ran?;
     let account = run.close()?;
+    drop(parts);
     tuned.map_or(Ok(()), TunedHost::undo)?;
     Ok(account)
 }
