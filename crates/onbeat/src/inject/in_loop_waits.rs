@@ -28,6 +28,10 @@ const LOOK: Duration = Duration::from_micros(200);
 /// priority one with a low priority gets its CPU only when that thread pauses.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
+/// Priority of the thread that keeps the lock's holder off its CPU: below a real-time loop, whose
+/// priority would keep it off if the lock lent it.
+const KEEPER_FIFO: u32 = 2;
+
 /// State shared by the loop and the lock's holder.
 #[derive(Debug, Default)]
 struct LockState {
@@ -115,11 +119,19 @@ impl LockWait {
     /// Prepares a holder with the lowest real-time priority, which no load delays, and a thread
     /// with a higher priority that keeps it off its CPU.
     pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
+        let priority = plan.target.priority;
+        if (1..=KEEPER_FIFO).contains(&priority) {
+            return Err(plan.impossible(format!(
+                "the loop has the real-time priority {priority}; it takes at least {}, above the lock's \
+                 holder and the thread that keeps it off",
+                KEEPER_FIFO + 1
+            )));
+        }
+
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
         let kept = shared.clone();
-        // Below a real-time loop, whose priority would keep it off if the lock lent it.
-        let wanted = ThreadRequest { fifo: Some(2), ..off_the_loops_cpu(plan) };
+        let wanted = ThreadRequest { fifo: Some(KEEPER_FIFO), ..off_the_loops_cpu(plan) };
         let keeper = InjectorThread::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread().cloned();
         let body = move |over: &AtomicBool| {
