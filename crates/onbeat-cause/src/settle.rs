@@ -264,8 +264,9 @@ fn smis_counted(counters: &Counters) -> Option<String> {
     let count = counters.smi.filter(|count| *count > 0)?;
     let plural = if count == 1 { "" } else { "s" };
     let seconds = counters.smi_ns as f64 / 1e9;
+    let digits = if seconds < 1.0 { 3 } else { 1 };
     Some(format!(
-        "the CPU counted {count} system management interrupt{plural} in the {seconds:.1} s before"
+        "the CPU counted {count} system management interrupt{plural} in the {seconds:.digits$} s before"
     ))
 }
 
