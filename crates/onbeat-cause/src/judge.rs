@@ -203,7 +203,8 @@ impl<'w> Judge<'w> {
             during.iter().find(|(_, khz)| before.is_none_or(|before| *khz < before)).copied()?;
         let lowest = during.iter().map(|(_, khz)| *khz).min()?;
         let lost_ns = |before: u32| {
-            to.ns_since(at) * u64::from(before.saturating_sub(lowest)) / u64::from(before)
+            let lower_khz = u64::from(before.saturating_sub(lowest));
+            to.ns_since(at).saturating_mul(lower_khz) / u64::from(before)
         };
         Some((lowest, before.map_or(u64::MAX, lost_ns)))
     }
