@@ -70,13 +70,28 @@ const CMDLINE_TXT: [(&str, &str); 2] = [
 const ENTRIES: [&str; 3] =
     ["/boot/loader/entries", "/boot/efi/loader/entries", "/efi/loader/entries"];
 
-/// Whether a person wrote the entries in a directory, as on Arch: kernel-install, which would add
-/// others beside them, writes the machine's number into each.
-fn are_by_hand(files: &EtcFiles, directory: &str) -> bool {
+/// The texts of the files in a directory.
+fn texts(files: &EtcFiles, directory: &str) -> Vec<String> {
     let read = |name: String| files.read(&format!("{directory}/{name}")).ok().flatten();
-    let texts: Vec<String> = files.names(directory).into_iter().filter_map(read).collect();
-    let is_generated = |text: &String| text.lines().any(|line| line.starts_with("machine-id"));
-    !texts.is_empty() && !texts.iter().any(is_generated)
+    files.names(directory).into_iter().filter_map(read).collect()
+}
+
+/// Whether a person wrote the entries in a directory, as on Arch: kernel-install, which would add
+/// others beside them, writes the machine's number or the name of its plugin into each.
+fn are_by_hand(files: &EtcFiles, directory: &str) -> bool {
+    let is_its = |line: &str| line.starts_with("machine-id") || line.contains("kernel/install.d/");
+    let texts = texts(files, directory);
+    !texts.is_empty() && !texts.iter().any(|text| text.lines().any(is_its))
+}
+
+/// Whether mkinitcpio builds images with the kernel's command line in them. A machine whose entries
+/// kernel-install writes has presets too.
+fn has_unified_images(files: &EtcFiles) -> bool {
+    let names_one = |line: &str| {
+        let is_comment = line.trim_start().starts_with('#');
+        !is_comment && ["_uki=", "_efi_image=", "--uki"].iter().any(|word| line.contains(word))
+    };
+    texts(files, "/etc/mkinitcpio.d").iter().any(|text| text.lines().any(names_one))
 }
 
 impl BootLoader {
@@ -109,7 +124,7 @@ impl BootLoader {
             (true, _) if has_grubby => Self::Grubby,
             (true, _) if has("/etc/default/grub.d") => Self::GrubDropIn,
             (true, _) if has("/boot/grub") || has("/boot/grub2") => Self::GrubFile,
-            _ if has("/etc/kernel/cmdline") && has("/etc/mkinitcpio.d") => Self::Mkinitcpio,
+            _ if has("/etc/kernel/cmdline") && has_unified_images(files) => Self::Mkinitcpio,
             _ if has("/etc/kernel/cmdline") => Self::KernelInstall,
             (_, Some(path)) if are_by_hand(files, path) => {
                 Self::ByHand { path: (*path).to_owned() }

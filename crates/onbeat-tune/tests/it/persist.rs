@@ -107,6 +107,7 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
             vec![
                 ("/etc/kernel/cmdline", "root=UUID=1 rw quiet\n"),
                 ("/efi/loader/entries/a.conf", "title a\n"),
+                ("/etc/mkinitcpio.d/linux.preset", "#default_uki=\"/efi/EFI/Linux/a.efi\"\n"),
             ],
         ),
         (
@@ -153,6 +154,16 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
             vec![
                 ("/etc/kernel/cmdline", "root=UUID=1 rw\nisolcpus=1\n"),
                 ("/etc/mkinitcpio.d/linux-rt.preset", "default_uki=\"/efi/EFI/Linux/a.efi\"\n"),
+            ],
+        ),
+        (
+            BootLoader::KernelInstall,
+            vec![
+                ("/proc/cmdline", "root=/dev/sda2 rw\n"),
+                (
+                    "/boot/loader/entries/gentoo.conf",
+                    "# File created by /usr/lib/kernel/install.d/90-loaderentry.install\ntitle a\n",
+                ),
             ],
         ),
     ]
