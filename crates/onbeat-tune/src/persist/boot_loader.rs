@@ -94,6 +94,27 @@ fn has_unified_images(files: &EtcFiles) -> bool {
     texts(files, "/etc/mkinitcpio.d").iter().any(|text| text.lines().any(names_one))
 }
 
+/// The options in the entry of the running kernel; `None` where they are in a variable of GRUB's.
+fn words_of_entry(files: &EtcFiles) -> Option<Vec<String>> {
+    let release = files.read("/proc/sys/kernel/osrelease").ok().flatten()?;
+    let ending = format!("-{}.conf", release.trim());
+    let name = files.names(ENTRIES[0]).into_iter().find(|name| name.ends_with(&ending))?;
+    let text = files.read(&format!("{}/{name}", ENTRIES[0])).ok().flatten()?;
+    let options = text.lines().find_map(|line| line.strip_prefix("options "))?;
+    // Others, as that of TuneD, are not grubby's to change.
+    let words = options.split_whitespace().filter(|word| !word.starts_with("$tuned_"));
+    let words: Vec<String> = words.map(str::to_owned).collect();
+    (!words.iter().any(|word| word.starts_with('$'))).then_some(words)
+}
+
+/// The options that kernelstub writes into its entries.
+fn words_of_kernelstub(files: &EtcFiles) -> Option<Vec<String>> {
+    let text = files.read("/etc/kernelstub/configuration").ok().flatten()?;
+    let configuration: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let words = configuration.pointer("/user/kernel_options")?.as_array()?;
+    Some(words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect())
+}
+
 impl BootLoader {
     /// Finds out what starts the kernel, from files.
     pub(super) fn detect(files: &EtcFiles) -> Self {
@@ -147,6 +168,22 @@ impl BootLoader {
     /// Whether parameters are in no file that onbeat writes: commands replace those of others.
     pub(super) const fn is_edited_by_commands(&self) -> bool {
         matches!(self, Self::Grubby | Self::Ostree | Self::Kernelstub)
+    }
+
+    /// The parameters of the next boot where a file has them, otherwise those of the running kernel.
+    pub(super) fn words(&self, files: &EtcFiles) -> Vec<String> {
+        let found = match self {
+            Self::Grubby => words_of_entry(files),
+            Self::Kernelstub => words_of_kernelstub(files),
+            _ => None,
+        };
+        let running = || {
+            let line = files.read("/proc/cmdline").ok().flatten().unwrap_or_default();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let words = found.unwrap_or_else(running).into_iter();
+        // What follows belongs to init.
+        words.take_while(|word| word != "--").collect()
     }
 
     /// Commands that bring parameters into effect at the next boot, in place of others of the same

@@ -1,6 +1,5 @@
 //! What was persisted, on disk before the first file is written.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -67,7 +66,7 @@ impl PersistRecord {
 
         let parameters = &settings.kernel_parameters;
         let replaced = match loader.is_edited_by_commands() {
-            true => parameters_of_others(files, parameters, earlier),
+            true => parameters_of_others(files, parameters, loader, earlier),
             false => Vec::new(),
         };
         let mut follow_ups = loader.commands(parameters, &replaced, ParameterEdit::In);
@@ -147,21 +146,25 @@ impl PersistRecord {
     }
 }
 
-/// Parameters under the names of onbeat's on the line of the running kernel, and those that an earlier
-/// call has replaced; without that call's own.
+/// Parameters under the names of onbeat's that the next boot has, in their order, and those that an
+/// earlier call has replaced and nobody has set since; without that call's own.
 fn parameters_of_others(
     files: &EtcFiles,
     parameters: &[String],
+    loader: &BootLoader,
     earlier: Option<&PersistRecord>,
 ) -> Vec<String> {
-    let line = files.read("/proc/cmdline").ok().flatten().unwrap_or_default();
     let own = earlier.map(|record| record.settings.kernel_parameters.as_slice());
     let own = own.unwrap_or_default();
-    let running = line.split_whitespace().take_while(|word| *word != "--").map(str::to_owned);
-    let running = running.filter(|word| !own.contains(word));
-    let replaced = earlier.into_iter().flat_map(|record| record.replaced.iter().cloned());
-    let has_name = |word: &String| parameters.iter().any(|of| name_of(of) == name_of(word));
-    running.chain(replaced).filter(has_name).collect::<BTreeSet<_>>().into_iter().collect()
+    let is_in =
+        |words: &[String], word: &String| words.iter().any(|other| name_of(other) == name_of(word));
+    let mut found = loader.words(files);
+    found.retain(|word| is_in(parameters, word) && !own.contains(word));
+    let replaced = earlier.into_iter().flat_map(|record| &record.replaced);
+    let replaced = replaced.filter(|word| is_in(parameters, word) && !is_in(&found, word));
+    let replaced: Vec<String> = replaced.cloned().collect();
+    found.extend(replaced);
+    found
 }
 
 /// The boot that runs below a root directory; empty where no kernel runs there.

@@ -244,6 +244,52 @@ fn commands_replace_parameters_of_others_and_bring_them_back() {
     assert_eq!(first(&removed.follow_ups), format!("{kargs}2 --append-if-missing=isolcpus=1"));
 }
 
+/// What the running kernel has may be what onbeat wrote and has removed since.
+#[test]
+fn parameters_of_others_are_those_of_the_next_boot() {
+    let grubby = [("/etc/default/grub", ""), ("/usr/sbin/grubby", "")];
+    let entry = "title a\noptions root=/dev/sda isolcpus=2 isolcpus=1 $tuned_params\n";
+    let stub = "{\"user\": {\"kernel_options\": [\"quiet\", \"isolcpus=2\", \"isolcpus=1\"]}}";
+    let of_fedora = [("/boot/loader/entries/1-6.12.1.conf", entry)];
+    let of_pop = [("/etc/kernelstub/configuration", stub)];
+    let mut settings = BootSettings::default();
+    settings.add_parameter("isolcpus=3");
+    for (files, expected) in [
+        (
+            [&grubby[..], &of_fedora].concat(),
+            "grubby --update-kernel=ALL '--remove-args=isolcpus=2 isolcpus=1' --args=isolcpus=3",
+        ),
+        (
+            of_pop.to_vec(),
+            "kernelstub '--delete-options=isolcpus=2 isolcpus=1' --add-options=isolcpus=3",
+        ),
+        // Without an entry, the running kernel's.
+        (
+            grubby.to_vec(),
+            "grubby --update-kernel=ALL --remove-args=isolcpus=domain,3 --args=isolcpus=3",
+        ),
+    ] {
+        let root = root(&files);
+        put(root.path(), "/proc/sys/kernel/osrelease", "6.12.1\n");
+        put(root.path(), "/proc/cmdline", "root=/dev/sda isolcpus=domain,3\n");
+        assert_eq!(persist(root.path(), &settings).unwrap().follow_ups[0].line(), expected);
+    }
+}
+
+/// One that a person has set since an earlier call counts.
+#[test]
+fn a_parameter_that_was_set_since_takes_the_place_of_the_replaced_one() {
+    let root = root(&[("/run/ostree-booted", ""), ("/proc/cmdline", "isolcpus=1 nohz_full=1\n")]);
+    let mut settings = BootSettings::default();
+    settings.add_parameter("isolcpus=3");
+    settings.add_parameter("nohz_full=3");
+    persist(root.path(), &settings).unwrap();
+    put(root.path(), "/proc/cmdline", "isolcpus=2 nohz_full=3\n");
+    persist(root.path(), &settings).unwrap();
+    let record = PersistRecord::read(root.path()).unwrap().unwrap();
+    assert_eq!(record.replaced, ["isolcpus=2", "nohz_full=1"]);
+}
+
 /// grub-mkconfig reads the user's file and then the drop-ins by a shell.
 #[test]
 fn the_drop_in_for_grub_replaces_parameters_by_name() {
