@@ -170,7 +170,7 @@ impl BootLoader {
         matches!(self, Self::Grubby | Self::Ostree | Self::Kernelstub)
     }
 
-    /// The parameters of the next boot where a file has them, otherwise those of the running kernel.
+    /// The parameters of the next boot where a file has them, otherwise the running kernel's.
     pub(super) fn words(&self, files: &EtcFiles) -> Vec<String> {
         let found = match self {
             Self::Grubby => words_of_entry(files),

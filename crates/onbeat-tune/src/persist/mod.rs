@@ -189,18 +189,15 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
     }
 
     let loader = BootLoader::detect(&files);
-    let planned = drop_ins::plan(&files, settings, &loader)?;
-    for file in planned.iter().filter(|file| file.before.is_none()) {
-        files.refuse_existing(&file.path)?;
-    }
-
-    let record = PersistRecord::new(&files, settings.clone(), planned, &loader, earlier.as_ref());
-    record.write(&files)?;
-    if let Err(error) = write_files(&files, &record.files) {
-        // The first error counts; what cannot be removed stays on record.
+    let written = write_settings(&files, settings, &loader, earlier.as_ref());
+    let record = written.inspect_err(|_| {
+        // The first error counts; what cannot be removed stays on record, and otherwise the
+        // commands that the earlier settings need to go.
         let _ = remove(root, UndoMode::Careful);
-        return Err(error);
-    }
+        if let (Ok(None), Some(earlier)) = (PersistRecord::read(root), &earlier) {
+            let _ = earlier.with_commands_alone().write(&files);
+        }
+    })?;
 
     // What the earlier settings need to go, and these do not need to come.
     let mut follow_ups = removed.follow_ups;
@@ -213,6 +210,24 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
         fallback: loader.fallback().filter(|_| !settings.kernel_parameters.is_empty()),
         overridden: drop_ins::overridden(&files, settings),
     })
+}
+
+/// Writes the record, and then the files.
+fn write_settings(
+    files: &EtcFiles,
+    settings: &BootSettings,
+    loader: &BootLoader,
+    earlier: Option<&PersistRecord>,
+) -> Result<PersistRecord, PersistError> {
+    let planned = drop_ins::plan(files, settings, loader)?;
+    for file in planned.iter().filter(|file| file.before.is_none()) {
+        files.refuse_existing(&file.path)?;
+    }
+
+    let record = PersistRecord::new(files, settings.clone(), planned, loader, earlier);
+    record.write(files)?;
+    write_files(files, &record.files)?;
+    Ok(record)
 }
 
 fn write_files(files: &EtcFiles, planned: &[PlannedFile]) -> Result<(), PersistError> {

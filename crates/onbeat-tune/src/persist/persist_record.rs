@@ -106,6 +106,17 @@ impl PersistRecord {
         }
     }
 
+    /// Returns the record of settings whose files are gone, and whose commands were not run.
+    pub(super) fn with_commands_alone(&self) -> Self {
+        let kernel_parameters = self.settings.kernel_parameters.clone();
+        Self {
+            settings: BootSettings { kernel_parameters, ..BootSettings::default() },
+            files: Vec::new(),
+            directories: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// Reads the record below a root directory; `None` where nothing was persisted.
     ///
     /// # Errors

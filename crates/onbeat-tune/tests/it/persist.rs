@@ -290,6 +290,23 @@ fn a_parameter_that_was_set_since_takes_the_place_of_the_replaced_one() {
     assert_eq!(record.replaced, ["isolcpus=2", "nohz_full=1"]);
 }
 
+#[test]
+fn the_commands_of_earlier_settings_stay_on_record_where_later_ones_fail() {
+    let root = root(&[("/run/ostree-booted", ""), ("/proc/cmdline", "isolcpus=1\n")]);
+    let before = snapshot(root.path());
+    let mut earlier = BootSettings::default();
+    earlier.add_parameter("isolcpus=2");
+    persist(root.path(), &earlier).unwrap();
+    put(root.path(), "/etc/sysctl.d/90-onbeat.conf", "vm.swappiness = 1\n");
+    assert!(matches!(persist(root.path(), &settings()), Err(PersistError::ForeignFile { .. })));
+
+    fs::remove_dir_all(root.path().join("etc")).unwrap();
+    let removed = remove(root.path(), UndoMode::Careful).unwrap();
+    let command = "rpm-ostree kargs --delete-if-present=isolcpus=2 --append-if-missing=isolcpus=1";
+    assert_eq!(removed.follow_ups[0].line(), command);
+    assert_eq!(snapshot(root.path()), before);
+}
+
 /// grub-mkconfig reads the user's file and then the drop-ins by a shell.
 #[test]
 fn the_drop_in_for_grub_replaces_parameters_by_name() {
