@@ -311,10 +311,12 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
 fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool) {
     let bytes = of.bytes.clone();
     let before = draft.text().get(bytes.start..of.value_bytes.start).unwrap_or_default();
+    // Without a quote, an anchor, a tag or the sign of a block in front.
+    let is_bare = before.trim_end().ends_with(':')
+        && draft.text().get(of.value_bytes.clone()) == Some(of.value.as_str());
     if is_variable(&name, &of.value) {
         variable(draft, bytes);
-    } else if name == "cpuset" && of.value.parse::<u32>().is_ok() && !before.ends_with(['"', '\''])
-    {
+    } else if name == "cpuset" && of.value.parse::<u32>().is_ok() && is_bare {
         let message =
             "docker compose refuses a number, and starts nothing: a list of CPUs is a text.";
         let remark = LintRemark::new("shield.plan", LintVerdict::InvalidValue, message);

@@ -858,6 +858,10 @@ fn compose_files_and_pods_are_judged_by_their_keys() {
     let number = self::report("services:\n  loop: {cpuset: 3}\n  log: {cpuset: '0'}\n");
     assert_eq!(verdict(&number, "cpuset: 3"), InvalidValue);
     assert_eq!(number.corrected, "services:\n  loop: {cpuset: \"3\"}\n  log: {cpuset: '0'}\n");
+    for text in ["&a \"3\"", "&a '3'", "!!str 3", ">-\n      3"] {
+        let text = format!("services:\n  loop:\n    cpuset: {text}\n");
+        assert_eq!(self::report(&text).problems().count(), 0, "{text}");
+    }
 
     let pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: loop\n    resources:\n      requests:\n        cpu: 500m\n      limits:\n        cpu: \"2\"\n";
     let report = self::report(pod);
