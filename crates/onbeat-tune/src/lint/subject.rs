@@ -258,7 +258,9 @@ fn by_shape(text: &str) -> Option<LintSubject> {
     if has_key("apiVersion:") && has_key("kind:") {
         return Some(LintSubject::KubernetesPod);
     }
-    if has_key("launch:") {
+    let of_launch = ["- node:", "- node_container:", "- executable:", "- include:", "- group:"];
+    let is_launched = |line: &str| of_launch.iter().any(|start| line.starts_with(start));
+    if has_key("launch:") && contents(text).any(is_launched) {
         return Some(LintSubject::RosParameters);
     }
     // Talos: a configuration of a machine, or a patch of one.
@@ -401,6 +403,7 @@ mod tests {
             ("<domain/>", LintSubject::LibvirtXml),
             ("<?xml version='1.0'?>\n<launch/>", LintSubject::RosParameters),
             ("launch:\n- node: {pkg: a, exec: b}\n", LintSubject::RosParameters),
+            ("launch:\n  script:\n  - docker run --rm a\n", LintSubject::ContainerCommand),
         ];
         for (text, expected) in cases {
             assert_eq!(LintSubject::recognise(text, None), Ok(expected), "{text}");
