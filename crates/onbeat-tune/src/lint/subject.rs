@@ -189,7 +189,7 @@ fn by_contents(text: &str) -> Option<LintSubject> {
     // A list of YAML begins with this sign too, and a line of sysctl.d that may fail.
     let first = start.split_whitespace().next().unwrap_or_default();
     let name = first.strip_prefix("--").or_else(|| first.strip_prefix('-')).unwrap_or_default();
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.');
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains(['.', '/']);
     if by_nul || !text.contains('\0') && is_name {
         return Some(LintSubject::QemuArguments);
     }
@@ -400,6 +400,7 @@ mod tests {
             ("uname_r=5.10\ncmdline=quiet isolcpus=1\n", LintSubject::BuildVariables),
             ("-m 1G\n", LintSubject::QemuArguments),
             ("-kernel.timer_migration = 0\n", LintSubject::Sysctl),
+            ("-net/core/busy_poll = 0\n", LintSubject::Sysctl),
             ("<domain/>", LintSubject::LibvirtXml),
             ("<?xml version='1.0'?>\n<launch/>", LintSubject::RosParameters),
             ("launch:\n- node: {pkg: a, exec: b}\n", LintSubject::RosParameters),
