@@ -412,7 +412,11 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             settings::judge(draft, "unit", &setting, Some(line));
         }
     }
-    if !set.iter().any(|(_, value, _)| is_template(value)) {
+    // Commands and their variables have braces of their own, as docker's --format.
+    let is_of_it = |name: &str| settings::is_known("unit", name) || name == "CPUAffinity";
+    let is_open =
+        |name: &str, value: &str| is_of_it(name) && !name.starts_with("Exec") && is_template(value);
+    if !set.iter().any(|(name, value, _)| is_open(name, value)) {
         judge_unit_as_a_whole(draft, &set);
     }
 }

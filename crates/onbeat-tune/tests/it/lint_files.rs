@@ -332,6 +332,8 @@ fn what_a_template_fills_in_is_neither_judged_nor_corrected() {
         assert_eq!((report.problems().count(), report.corrected.as_str()), (0, text), "{report}");
         assert!(report.counts.unknown > 0, "{report}");
     }
+    let braces = "[Service]\nExecStartPre=docker ps --format {{.ID}}\nCPUSchedulingPriority=80\n";
+    assert_eq!(report(braces).problems().count(), 1);
     let own = "[Service]\nCPUAffinity={{ cpus }}\nCPUQuota=50%\n";
     assert_eq!(report(own).corrected, own.replace("CPUQuota=50%\n", ""));
 }
