@@ -163,7 +163,8 @@ fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[Strin
     let (mut line, mut offsets) = (String::new(), Vec::new());
     let is_of_list = |of: &&YamlValue| of.path.len() == list.len() + 1 && of.path.starts_with(list);
     for of in values.iter().filter(is_of_list) {
-        if of.value.starts_with('-') {
+        let is_of_talos = list.last().is_some_and(|key| key == "extraKernelArgs");
+        if is_of_talos && of.value.starts_with('-') {
             let message = "Talos takes this word out of its own line.";
             draft.pass_over(of.bytes.clone(), LintVerdict::Known, message);
             continue;
