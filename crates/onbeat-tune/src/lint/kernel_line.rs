@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::correction::{self, Draft, LintRemark};
+use super::correction::{self, Draft, LintRemark, is_template};
 use super::dictionary::{CpuRelation, DictionaryEntry, ParameterRelation, dictionary};
 use super::finding::LintVerdict;
 use super::kernel_cpus::{self, IsolatedCpus, KernelCpus};
@@ -290,7 +290,8 @@ fn judge_one(
     flags: &[&str],
 ) {
     let PlacedParameter { name, value, bytes, .. } = parameter;
-    if draft.text()[bytes.clone()].contains(['$', '@', '%', '{']) {
+    let piece = &draft.text()[bytes.clone()];
+    if piece.contains(['$', '@', '%']) || is_template(piece) {
         let message =
             "Something else is written here before the kernel reads it; it is not judged.";
         draft.pass_over(bytes.clone(), LintVerdict::Unknown, message);

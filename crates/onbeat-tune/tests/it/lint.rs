@@ -237,6 +237,7 @@ fn partners_and_contradictions_of_parameters_are_found() {
         ("quiet quiet", "quiet", Redundant),
         ("isolcpu=3", "isolcpu=3", Misspelt),
         ("rdinit=/bin/sh", "rdinit=/bin/sh", Valid),
+        ("isolcpus={2,3} quiet", "isolcpus={2,3}", InvalidValue),
         ("mce=off", "mce=off", Harmful),
         ("rcutree.kthread_prio=99", "rcutree.kthread_prio=99", Discouraged),
         ("systemd.unified_cgroup_hierarchy=0", "systemd.unified_cgroup_hierarchy=0", Discouraged),
