@@ -168,6 +168,24 @@ fn tunings_are_persisted_with_the_values_of_the_catalogue() {
     assert!(printed.contains(r#""files":["/etc/sysctl.d/90-onbeat.conf"]"#), "{printed}");
 }
 
+/// Where a command edits the boot entries, there may be no file to remove.
+#[test]
+fn the_commands_of_a_removal_without_files_are_printed() {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("proc/cmdline", "root=/dev/sda isolcpus=1\n"),
+        ("run/ostree-booted", ""),
+    ] {
+        let place = root.path().join(path);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, text).unwrap();
+    }
+    succeeds(onbeat("tune persist shield.isolcpus --cpus 3 --yes --root").arg(root.path()));
+    let printed = succeeds(onbeat("tune persist --remove --root").arg(root.path()));
+    assert!(printed.contains("--append-if-missing=isolcpus=1\n"), "{printed}");
+}
+
 #[test]
 fn a_capture_of_this_machine_can_be_checked_and_planned_for() {
     let dir = tempfile::tempdir().unwrap();

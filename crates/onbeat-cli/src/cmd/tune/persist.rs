@@ -177,7 +177,7 @@ fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     let left = removed.files.iter().any(|(_, outcome)| is_left(*outcome));
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&PrintedRemoval::new(&removed))?);
-    } else if removed.files.is_empty() {
+    } else if removed.files.is_empty() && removed.follow_ups.is_empty() {
         say_folded(Tone::Plain, "nothing to remove: nothing is persisted");
     } else {
         for (path, outcome) in &removed.files {
