@@ -269,6 +269,14 @@ impl BootLoader {
         }
     }
 
+    /// What a person takes out again, of parameters that a person has added.
+    pub(super) fn by_hand_out(&self, parameters: &[&str]) -> Option<String> {
+        let is_by_hand = matches!(self, Self::GrubFile | Self::ByHand { .. } | Self::Unknown);
+        let line = parameters.join(" ");
+        (is_by_hand && !line.is_empty())
+            .then(|| format!("Delete these kernel parameters where you added them by hand: {line}"))
+    }
+
     /// What a person does where nothing else can be done.
     pub(super) fn by_hand(&self, parameters: &[String]) -> Option<String> {
         let line = parameters.join(" ");

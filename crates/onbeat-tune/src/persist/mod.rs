@@ -161,8 +161,8 @@ pub struct Persisted {
     pub files: Vec<String>,
     /// Commands that it needs.
     pub follow_ups: Vec<FollowUp>,
-    /// Kernel parameters that must be added by hand, because onbeat does not edit the boot loader's
-    /// file; with the sentence that says how.
+    /// Kernel parameters that must be added or deleted by hand, because onbeat does not edit the
+    /// boot loader's file; with the sentence that says how.
     pub by_hand: Option<String>,
     /// How to boot without the kernel parameters, should the machine not start with them.
     pub fallback: Option<&'static str>,
@@ -194,7 +194,8 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
         // The first error counts; what cannot be removed stays on record, and otherwise the
         // commands that the earlier settings need to go.
         let _ = remove(root, UndoMode::Careful);
-        if let (Ok(None), Some(earlier)) = (PersistRecord::read(root), &earlier) {
+        let waits = earlier.as_ref().filter(|record| !record.removal.is_empty());
+        if let (Ok(None), Some(earlier)) = (PersistRecord::read(root), waits) {
             let _ = earlier.with_commands_alone().write(&files);
         }
     })?;
@@ -203,10 +204,16 @@ pub fn persist(root: &Path, settings: &BootSettings) -> Result<Persisted, Persis
     let mut follow_ups = removed.follow_ups;
     follow_ups.retain(|command| !record.follow_ups.contains(command));
     follow_ups.extend(record.follow_ups.iter().cloned());
+    let added = &settings.kernel_parameters;
+    let out = earlier.and_then(|earlier| {
+        let left = earlier.settings.kernel_parameters.iter().filter(|word| !added.contains(word));
+        earlier.loader.by_hand_out(&left.map(String::as_str).collect::<Vec<_>>())
+    });
+    let by_hand: Vec<String> = out.into_iter().chain(loader.by_hand(added)).collect();
     Ok(Persisted {
         files: record.files.iter().map(|file| file.path.clone()).collect(),
         follow_ups,
-        by_hand: loader.by_hand(&settings.kernel_parameters),
+        by_hand: (!by_hand.is_empty()).then(|| by_hand.join(". ")),
         fallback: loader.fallback().filter(|_| !settings.kernel_parameters.is_empty()),
         overridden: drop_ins::overridden(&files, settings),
     })
@@ -259,6 +266,8 @@ pub struct Removed {
     pub files: Vec<(String, RemovalOutcome)>,
     /// Commands that the removal needs.
     pub follow_ups: Vec<FollowUp>,
+    /// Kernel parameters that must be deleted by hand, in a sentence.
+    pub by_hand: Option<String>,
 }
 
 /// Removes what [`persist()`] wrote; nothing where nothing is on record.
@@ -272,7 +281,10 @@ pub fn remove(root: &Path, mode: UndoMode) -> Result<Removed, PersistError> {
     let files = EtcFiles::open(root)?;
     let Some(mut record) = PersistRecord::read(root)? else { return Ok(Removed::default()) };
 
-    let mut removed = Removed { files: Vec::new(), follow_ups: record.removal.clone() };
+    let parameters: Vec<&str> =
+        record.settings.kernel_parameters.iter().map(String::as_str).collect();
+    let by_hand = record.loader.by_hand_out(&parameters);
+    let mut removed = Removed { files: Vec::new(), follow_ups: record.removal.clone(), by_hand };
     let mut left = Vec::new();
     for file in std::mem::take(&mut record.files).into_iter().rev() {
         let outcome = remove_file(&files, &file, mode)?;

@@ -276,6 +276,22 @@ fn parameters_of_others_are_those_of_the_next_boot() {
     }
 }
 
+#[test]
+fn parameters_that_a_person_has_added_are_named_when_they_go() {
+    let root = root(&[("/boot/loader/entries/arch.conf", "title Arch\n")]);
+    let with = |words: [&str; 2]| {
+        let mut settings = BootSettings::default();
+        words.into_iter().for_each(|word| settings.add_parameter(word));
+        persist(root.path(), &settings).unwrap().by_hand.unwrap()
+    };
+    assert!(with(["isolcpus=3", "nohz_full=3"]).starts_with("Add to the options line"));
+    let again = with(["isolcpus=3", "nohz_full=2"]);
+    assert!(again.starts_with("Delete these kernel parameters where you added them"), "{again}");
+    assert!(again.contains(": nohz_full=3. Add to ") && again.ends_with("nohz_full=2"), "{again}");
+    let removed = remove(root.path(), UndoMode::Careful).unwrap().by_hand.unwrap();
+    assert!(removed.ends_with("by hand: isolcpus=3 nohz_full=2"), "{removed}");
+}
+
 /// One that a person has set since an earlier call counts.
 #[test]
 fn a_parameter_that_was_set_since_takes_the_place_of_the_replaced_one() {

@@ -177,7 +177,8 @@ fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     let left = removed.files.iter().any(|(_, outcome)| is_left(*outcome));
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&PrintedRemoval::new(&removed))?);
-    } else if removed.files.is_empty() && removed.follow_ups.is_empty() {
+    } else if removed.files.is_empty() && removed.follow_ups.is_empty() && removed.by_hand.is_none()
+    {
         say_folded(Tone::Plain, "nothing to remove: nothing is persisted");
     } else {
         for (path, outcome) in &removed.files {
@@ -185,6 +186,9 @@ fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
             say_folded(tone, &format!("{path}  {}", outcome_words(*outcome)));
         }
         print_follow_ups(&removed.follow_ups);
+        if let Some(sentence) = &removed.by_hand {
+            say_folded(Tone::Careful, sentence);
+        }
     }
     Ok(if left { ExitVerdict::CouldNotRun } else { ExitVerdict::Pass })
 }
@@ -271,6 +275,8 @@ struct PrintedRemoval<'p> {
     schema: &'static str,
     files: Vec<PrintedRemovedFile<'p>>,
     follow_ups: &'p [FollowUp],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_hand: Option<&'p str>,
 }
 
 #[derive(Serialize)]
@@ -295,6 +301,7 @@ impl<'p> PrintedRemoval<'p> {
             schema: REMOVAL_SCHEMA,
             files: removed.files.iter().map(file).collect(),
             follow_ups: &removed.follow_ups,
+            by_hand: removed.by_hand.as_deref(),
         }
     }
 }
