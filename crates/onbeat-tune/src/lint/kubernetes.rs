@@ -191,8 +191,11 @@ fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[Strin
 fn cpu_manager(kubelet: &Section<'_>, policy: &str, is_whole: bool) -> LintRemark {
     let reserved: [&[&str]; 3] =
         [&["reservedSystemCPUs"], &["systemReserved", "cpu"], &["kubeReserved", "cpu"]];
-    let is_given =
-        |key: &&[&str]| kubelet.get(key).is_some_and(|value| !matches!(value, "" | "0" | "0m"));
+    // Of an amount 0 reserves nothing; in a list of CPUs it is the first one.
+    let is_given = |key: &&[&str]| {
+        let value = kubelet.get(key).unwrap_or_default();
+        !value.is_empty() && (key.len() == 1 || !matches!(value, "0" | "0m"))
+    };
     let (verdict, message) = match policy {
         "static" if !is_whole || reserved.iter().any(is_given) => {
             (LintVerdict::Valid, "Valid; Guaranteed pods with whole CPUs get CPUs of their own.")

@@ -937,6 +937,12 @@ fn manifests_for_nodes_are_judged() {
     assert_eq!(verdict(&report, "cpuManagerPolicy: static"), Incomplete);
     let report = self::report(&(kubelet("static") + "reservedSystemCPUs: 0-1\n"));
     assert_eq!(verdict(&report, "cpuManagerPolicy: static"), Valid);
+    for (reserved, expected) in
+        [("reservedSystemCPUs: \"0\"\n", Valid), ("systemReserved:\n  cpu: 0\n", Incomplete)]
+    {
+        let report = self::report(&(kubelet("static") + reserved));
+        assert_eq!(verdict(&report, "cpuManagerPolicy: static"), expected, "{reserved}");
+    }
     // OpenShift adds what it reserves.
     let operator = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nspec:\n  kubeletConfig:\n    cpuManagerPolicy: static\n";
     assert_eq!(verdict(&self::report(operator), "cpuManagerPolicy: static"), Valid);
