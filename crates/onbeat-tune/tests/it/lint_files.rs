@@ -442,7 +442,7 @@ fn options_of_modules_are_judged_and_those_of_the_kernel_itself_found() {
 fn a_unit_of_a_users_manager_is_judged_as_such() {
     let text = "[Service]\nCPUSchedulingPolicy=fifo\nCPUSchedulingPriority=80\nAllowedCPUs=3\n[Install]\nWantedBy=multi-user.target\n";
     for (path, problems) in [
-        ("/home/a/.config/systemd/user/robot.service", 3),
+        ("/home/robot/.config/systemd/user/robot.service", 3),
         ("/etc/systemd/user/robot.service.d/50.conf", 3),
         ("/etc/systemd/system/robot.service", 0),
     ] {
