@@ -286,7 +286,12 @@ fn wanted_in_words(
         }
     }
 
-    wanted.join(if combine == ProbeCombination::Any { " or " } else { "; " })
+    if combine == ProbeCombination::Any {
+        // `without CPU 3 or 0` would be read as two CPUs.
+        wanted.sort_by_key(|words| words.starts_with("without "));
+        return wanted.join(" or ");
+    }
+    wanted.join("; ")
 }
 
 #[cfg(test)]

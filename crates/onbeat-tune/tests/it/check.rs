@@ -28,6 +28,10 @@ fn a_finding_names_the_value_what_it_should_be_and_the_fix() {
     let finding = CapturedMachine::hardware().finding("wq.unbound", &setup());
     assert_eq!(finding.current, "/sys/devices/virtual/workqueue/cpumask: CPUs 0-3");
     assert_eq!(finding.wanted, "without CPU 3");
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/sys/kernel/watchdog_cpumask", "0-3\n");
+    machine.file("/proc/sys/kernel/soft_watchdog", "1\n");
+    assert_eq!(machine.finding("dbg.softlockup", &setup()).wanted, "0 or without CPU 3");
     assert_eq!(
         finding.fix,
         "write 7 to /sys/devices/virtual/workqueue/cpumask; boot with workqueue.unbound_cpus=0-2"
