@@ -137,8 +137,13 @@ fn parameters(text: &str, asked: &AskedNames) -> String {
 fn boot_parameters(text: &str, asked: &AskedNames) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     let kept = |line: &str| {
-        let words = line.split([' ', '\t', '"', '\'']);
-        words.filter(|word| asked.keeps_parameter(word)).collect::<Vec<_>>().join(" ")
+        let words = line.split([' ', '\t', '"', '\'', ')']);
+        // The first word of a value without quotes is joined to the variable.
+        let kept = words.filter_map(|word| {
+            let value = word.split_once('=').map_or("", |(_, value)| value);
+            [word, value].into_iter().find(|word| asked.keeps_parameter(word))
+        });
+        kept.collect::<Vec<_>>().join(" ")
     };
     lines.map(kept).filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
 }
@@ -318,6 +323,12 @@ mod tests {
         assert_eq!(name("irqbalance", 0x0040_0000), "irqbalance");
         assert_eq!(name("CPU 0/KVM", 0x0040_0000), "CPU 0/KVM");
         assert_eq!(name("ksoftirqd/3", 0x0020_0000), "ksoftirqd/3");
+    }
+
+    #[test]
+    fn a_boot_file_keeps_the_first_word_of_a_value_without_quotes() {
+        let text = "rootdev=UUID=1234\nextraargs=isolcpus=3 robot=1 nosmt\n";
+        assert_eq!(boot_parameters(text, &asked()), "isolcpus=3 nosmt\n");
     }
 
     #[test]
