@@ -145,9 +145,10 @@ def encodings():
     # As rosbag2 writes it: first the type, then the files that it needs; and a parent that is not there.
     own = "module a { struct S : b::P { b::E e; octet d[b::N]; }; };"
     used = "module b { const long N = 2; @bit_bound(8) enum E { A, B }; typedef octet O; struct P { O o; }; };"
-    idl = "".join("=" * 80 + f"\nIDL: a/msg/S\n{file}\n" for file in (own, used)).encode()
-    log = opened(other("files", "cdr", ("a::S", "ros2idl", idl), b"\0\1\0\0\7\1\2\3"), both)
-    assert log["/other"].message(0) == {"o": 7, "e": 1, "d": [2, 3]}
+    for name, files in (("files", (own, used)), ("needed-first", (used, own))):
+        idl = "".join("=" * 80 + f"\nIDL: a/msg/S\n{file}\n" for file in files).encode()
+        log = opened(other(name, "cdr", ("a::S", "ros2idl", idl), b"\0\1\0\0\7\1\2\3"), both)
+        assert log["/other"].message(0) == {"o": 7, "e": 1, "d": [2, 3]}
     log = opened(other("parent", "cdr", ("S", "omgidl", b"struct S : P { octet o; };"), b"\0\1\0\0\7\1"), both, ["/other"])
     assert "the type P is not defined" in log["/other"].why
     idl = b"@mutable struct P { octet o; }; struct S { P p; octet o; };"

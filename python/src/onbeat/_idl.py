@@ -39,11 +39,14 @@ _OCTAL = re.compile(r"(?<![\w.])0+(?=[0-9])")
 
 def parse(text: str) -> dict[str, list[Field]]:
     """Returns the fields of all structures, by names such as `std_msgs/msg/Float64`."""
-    # rosbag2 writes the file of a type before those that it needs, in no order that suits all of them.
-    files = re.split(r"^={3,}[ \t]*\r?\nIDL:.*$", text, flags=re.MULTILINE)[::-1]
+    # rosbag2 writes the file of a type before those that it needs; others write it behind them.
+    files = re.split(r"^={3,}\s*\nIDL:.*$", text, flags=re.MULTILINE)[::-1]
+    files = [re.sub(r"^={3,}[ \t\r]*$|^IDL:.*$", "", file, flags=re.MULTILINE) for file in files]
     parser = _Parser([word for file in files for word in _WORD.findall(file) if word])
-    types = parser.types()
-    return parser.types() if len(files) > 1 else types
+    for _ in files[1:]:
+        if not parser.learn():
+            break
+    return parser.types()
 
 
 class _Parser:
@@ -56,9 +59,18 @@ class _Parser:
         #: Whole numbers and the names of enumerations, with their modules.
         self._constants: dict[str, int] = {}
         self._extra = 0
+        self._is_learning = False
+
+    def learn(self) -> bool:
+        """Reads what earlier files may need of later ones; returns whether that was anything new."""
+        before = dict(self._types), dict(self._names), dict(self._constants)
+        self._is_learning = True
+        self.types()
+        self._is_learning = False
+        return before != (self._types, self._names, self._constants)
 
     def types(self) -> dict[str, list[Field]]:
-        self._at = 0
+        self._at = self._extra = 0
         while self._at < len(self._words):
             self._declaration()
         return self._types
@@ -258,6 +270,8 @@ class _Parser:
     def _length(self, end: str) -> int:
         number = self._number_until(end)
         if number is None or number < 0:
+            if self._is_learning:
+                return 0
             raise TypeMismatch("a length in the IDL is not a number or a constant")
         return number
 
