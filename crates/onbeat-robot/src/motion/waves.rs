@@ -73,11 +73,12 @@ fn checked(
     for (joint, wave) in robot.joints.iter().zip(&waves) {
         let velocity = wave.amplitude() * TAU * wave.hertz;
         let acceleration = velocity * TAU * wave.hertz;
-        // Rounded for its message: 0.9 and not 0.8999999999999999.
-        let travel = ((joint.limits.high - joint.limits.low) * 1e9).round() / 1e9;
+        // Rounded alike: 0.9 and not 0.8999999999999999, and the whole travel is not too much.
+        let [width, travel] = [2.0 * wave.amplitude(), joint.limits.high - joint.limits.low]
+            .map(|rad| (rad * 1e9).round() / 1e9);
         let needs = [
             // Wherever it starts, it would be cut off at an end.
-            (2.0 * wave.amplitude(), travel, "rad"),
+            (width, travel, "rad"),
             (velocity, joint.limits.velocity, "rad/s"),
             (acceleration, joint.limits.acceleration, "rad/s²"),
         ];

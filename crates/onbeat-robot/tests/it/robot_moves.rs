@@ -294,6 +294,13 @@ fn a_sine_that_is_wider_than_the_travel_is_refused() {
     let expected =
         "the sine of \"left knee\" needs 4.00 rad, its limit is 3.5 rad; make it smaller or slower";
     assert_eq!(said, expected);
+
+    let whole = "amplitude_rad = 0.5235987755982988\nfrequency_hz = 0.1";
+    let travel = "low_rad = -0.5235987755982988\nhigh_rad = 0.5235987755982988";
+    let whole = TWO
+        .replace("amplitude_rad = 0.4\nfrequency_hz = 1.0", whole)
+        .replace("low_rad = -1.5\nhigh_rad = 2.0", travel);
+    assert!(Trajectory::sine(&robot_of(&whole)).is_ok(), "30 degrees in both directions");
 }
 
 #[test]
