@@ -75,11 +75,15 @@ impl IdlTypes {
     /// # Errors
     /// As [`IdlTypes::add`].
     pub fn add_all(&mut self, files: &[(String, String)]) -> Result<(), MessageError> {
-        if files.len() > 1 {
+        for _ in 1..files.len() {
+            let before = self.clone();
             files.iter().try_for_each(|(file, text)| self.add(file, text))?;
             // Typedefs, enums and lengths of those that come later are known now.
             self.unusable.clear();
             self.constants.clear();
+            if *self == before {
+                break;
+            }
         }
         files.iter().try_for_each(|(file, text)| self.add(file, text))
     }
@@ -788,6 +792,16 @@ mod tests {
             assert!(text.starts_with("uint8 e\nbyte[2] d\nfloat64 o\n"), "{text}");
             assert_eq!(text.matches("K=5").count(), 1, "{text}");
         }
+
+        let constants = [("a", "b::N"), ("b", "c::N"), ("c", "2")].map(|(module, number)| {
+            let text = format!(
+                "module {module} {{ const long N = {number}; struct S {{ octet d[N]; }}; }};"
+            );
+            (format!("{module}.idl"), text)
+        });
+        let mut types = IdlTypes::default();
+        types.add_all(&constants).unwrap();
+        assert_eq!(types.unusable().count(), 0);
     }
 
     #[test]
