@@ -201,10 +201,12 @@ class McapReader:
 
     def _define_channel(self, content: np.ndarray) -> None:
         id_, texts = _u16(content, 0), _Texts(content, 4)
+        known = self._channels.get(id_) if id_ not in self._undefined else None
+        if known and self._is_behind:
+            return
         topic, encoding = texts.text(), texts.text()
         schema, why = self._schemas.get(_u16(content, 2)), ""
-        known = self._channels.get(id_)
-        if known and id_ not in self._undefined:
+        if known:
             own = (topic, encoding, schema or Schema("", "", b""), texts.pairs())
             if own != (known.topic, known.encoding, known.schema, known.texts):
                 self._conflict("channel", id_)
