@@ -538,7 +538,7 @@ impl RosbagRecords {
                     }
                 }
                 Some(3) => {
-                    if let Some(by) = header.get("encryptor") {
+                    if let Some(by) = header.get("encryptor").filter(|by| !by.is_empty()) {
                         let by = printable(&String::from_utf8_lossy(by));
                         return Err(LogDefect::Encrypted { by });
                     }
