@@ -358,6 +358,8 @@ def absent():
         assert [*log["/other"]["x"]] == [None] * 10 and log["/other"]["y"].tolist() == [2] * 10
         log.save_mat(folder / "absent.mat")
         assert loadmat(folder / "absent.mat")["other"]["x"][0, 0][0, 9].size == 0
+    opened(other("matrix", "json", None, b'{"m": [[1, 2], [3, 4]]}'), {"/other": 10, "/f": 10}).save_mat(folder / "matrix.mat")
+    assert loadmat(folder / "matrix.mat")["other"]["m"][0, 0][0, 9].tolist() == [[1, 2], [3, 4]]
 
 
 def longer():

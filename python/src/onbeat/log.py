@@ -228,7 +228,7 @@ def _for_matlab(value: object, why: str) -> object:
         return _worded((str(name), _for_matlab(one, why)) for name, one in value.items())
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         return float(str(value))
-    if isinstance(value, list) and all(isinstance(one, (int, float)) for one in value):
+    if isinstance(value, list) and _are_numbers(value):
         return [_for_matlab(one, why) for one in value]
     if isinstance(value, list):
         cells = np.empty(len(value), object)
@@ -244,6 +244,13 @@ def _for_matlab(value: object, why: str) -> object:
             cells[place] = _for_matlab(one, why)
         return cells.reshape(value.shape)
     return value
+
+
+def _are_numbers(value: object) -> bool:
+    """Whether a list is a vector or a matrix."""
+    if isinstance(value, list):
+        return all(_are_numbers(one) for one in value)
+    return isinstance(value, (int, float))
 
 
 def _worded(of: Iterable[tuple[str, object]]) -> dict[str, object]:
