@@ -435,7 +435,8 @@ impl RosbagRecords {
 
     /// Finds the next chunk, index or connection behind a damaged record.
     fn next_record(&mut self) -> io::Result<Option<u64>> {
-        let mut window = vec![0; 1 << 20];
+        // The next one is nearly always near.
+        let mut window = vec![0; 4 * ROSBAG_HEADER];
         let mut begin = self.begun + 1;
         loop {
             let here = usize::try_from(self.bytes.saturating_sub(begin)).unwrap_or(window.len());
@@ -460,6 +461,7 @@ impl RosbagRecords {
                 return Ok(None);
             }
             begin += (here - ROSBAG_HEADER) as u64;
+            window.resize(1 << 20, 0);
         }
     }
 
