@@ -301,6 +301,9 @@ fn a_sine_that_is_wider_than_the_travel_is_refused() {
         .replace("amplitude_rad = 0.4\nfrequency_hz = 1.0", whole)
         .replace("low_rad = -1.5\nhigh_rad = 2.0", travel);
     assert!(Trajectory::sine(&robot_of(&whole)).is_ok(), "30 degrees in both directions");
+    let usual =
+        TWO.replace("amplitude_rad = 0.4\n", "").replace("low_rad = -1.5", "low_rad = 1.94");
+    assert!(Trajectory::sine(&robot_of(&usual)).is_ok(), "the file has no amplitude");
 }
 
 #[test]

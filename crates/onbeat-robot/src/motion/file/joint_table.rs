@@ -96,10 +96,12 @@ pub(super) fn joint(
     let scale = JointScale::from_tables(device, tables);
     let limits = limits(device, tables, model, scale);
     let following_rad = last(tables, |table| table.following_rad).unwrap_or(0.2);
+    // A narrow joint, such as a finger, has a sine within its travel by default.
+    let usual_rad = (0.5 * (limits.high - limits.low)).clamp(0.0, 0.1);
     let sine = Wave {
         hertz: last(tables, |table| table.frequency_hz).unwrap_or(0.5),
         phase: last(tables, |table| table.phase_rad).unwrap_or(0.0),
-        swing: last(tables, |table| table.amplitude_rad).unwrap_or(0.1),
+        swing: last(tables, |table| table.amplitude_rad).unwrap_or(usual_rad),
         lift: 0.0,
     };
 
