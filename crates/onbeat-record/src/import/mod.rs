@@ -279,7 +279,8 @@ const OTHER_OUTPUTS: [(&str, &str, &str); 25] = [
         "it has a few percentiles of each core; import what `oslat --json` writes, which counts every gap",
     ),
     (" ipdv=", "irtt", "import a CSV of the round trips in its JSON (irtt client -o)"),
-    ("% loss)", "fping", "its lines are not read; import what `ping -D` prints"),
+    // Windows' ping ends in `(100% loss)` too.
+    (" avg, 0% loss)", "fping", "its lines are not read; import what `ping -D` prints"),
     ("xmt/rcv/%loss", "fping", "its lines are not read; import what `ping -D` prints"),
     ("one-way delay min/median/max", "owping", "import a CSV of the delays of `owping -v`"),
     (
