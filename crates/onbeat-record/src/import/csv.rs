@@ -205,13 +205,18 @@ fn is_plain_value(name: &str) -> bool {
     is_plain(name) && !name.eq_ignore_ascii_case("sample")
 }
 
-/// Whether a column says how often a value came: such a file is a histogram. Among more columns, some
-/// of these names say something else, such as the frequency of a CPU.
-fn is_count(name: &str, columns: usize) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is = |names: &[&str]| names.contains(&name.as_str());
+/// Whether a column says how often a value came: such a file is a histogram. Some of these names say
+/// something else among more columns, such as the frequency of a CPU, or beside the time of a sample;
+/// `time_us` may be what was counted.
+fn is_count(names: &[&str], place: usize) -> bool {
+    let name = names[place].to_ascii_lowercase();
+    let is = |words: &[&str]| words.contains(&name.as_str());
+    let is_beside_its_time =
+        |other: &str| is_time(other) && unit_in(other).is_none_or(|ns| ns.total_cmp(&1e9).is_ge());
     is(&["count", "counts", "occurrences", "hits"])
-        || columns == 2 && is(&["samples", "frequency", "freq", "events", "anzahl"])
+        || is(&["samples", "frequency", "freq", "events", "anzahl"])
+            && names.len() == 2
+            && !is_beside_its_time(names[1 - place])
 }
 
 /// Whether a column says which percentile a value is: such a file has been summed up.
@@ -285,9 +290,11 @@ impl Columns {
             let first = (names.len() == 2).then_some(0).filter(|_| is_number(&names[0]));
             names.iter().position(|field| is_date(field) && !is_number(field)).or(first)
         };
+        // `time_ms` has a unit: it is a duration, as is the only column beside the day.
         let clock = time.map(|place| place + 1).filter(|place| {
             let is_clock = names.get(*place).is_some_and(|name| is_time(name) && !is_day(name));
-            has_names && is_clock && is_day(names[place - 1])
+            let is_beside_values = names.len() > 2 && has_names;
+            is_beside_values && is_clock && unit_of(*place).is_none() && is_day(names[place - 1])
         });
         let value = match &asked.column {
             Some(wanted) => by_name_or_number(&names, wanted, number)?,
@@ -434,7 +441,8 @@ fn value_column(
         let mut of = values.iter().filter(|place| is(**place));
         of.next().copied().filter(|_| of.next().is_none())
     };
-    if let Some(counts) = names.iter().find(|name| is_count(name, names.len()) && names.len() > 1) {
+    let counts = (0..names.len()).find(|place| is_count(names, *place) && names.len() > 1);
+    if let Some(counts) = counts.map(|place| names[place]) {
         let reason = format!(
             "`{counts}` is a column of counts: a histogram is not read as samples; where it numbers them, name the column of values with --column"
         );

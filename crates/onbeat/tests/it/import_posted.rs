@@ -751,6 +751,21 @@ fn spreadsheets_write_commas_marks_and_dates() {
 }
 
 #[test]
+fn a_column_beside_the_time_of_its_samples_is_theirs() {
+    for text in ["t_s,samples\n1,5\n2,6\n", "time;freq\n1;5\n2;6\n", "date,time\n1,5\n2,6\n"] {
+        let asked = SourceOptions { unit_ns: Some(1e3), ..SourceOptions::default() };
+        let of = read(text.as_bytes(), &asked).unwrap();
+        assert_eq!(figures(&of[0], Series::Recorded), (2, 5_000, 6_000, 5_500.0), "{text}");
+    }
+    assert!(refused("time_us,samples\n1,5\n").contains("`samples` is a column of counts"));
+    for text in ["date,time_ms,url\n", "date,time_ms\n"] {
+        let rest = if text.contains("url") { ",a" } else { "" };
+        let of = streams(format!("{text}2024-02-01 12:00:00,12{rest}\n"));
+        assert_eq!(figures(&of[0], Series::Recorded).2, 12_000_000, "{text}");
+    }
+}
+
+#[test]
 fn what_a_csv_leaves_open_is_refused_or_said() {
     for text in ["latency_us\n987\n1,234\n", "t;latency_us\n1;1.234\n2;12.345\n3;87\n"] {
         let why = refused(text);
