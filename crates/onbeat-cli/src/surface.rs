@@ -275,11 +275,11 @@ pub(crate) fn asked(words: Vec<OsString>) -> (Extent, Vec<OsString>) {
     if help != "help" {
         return (extent, words);
     }
-    let names_none = path.first().is_none_or(|name| name.as_encoded_bytes().starts_with(b"-"));
-    if names_none || is_of_another(path) {
+    let is_flag =
+        |word: &OsString| ["-h", "--help", "--help-all"].iter().any(|flag| *word == **flag);
+    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-") && !is_flag(word);
+    if path.first().is_some_and(is_option) || is_of_another(path) {
         // clap's own help, which takes no options.
-        let is_flag =
-            |word: &OsString| ["-h", "--help", "--help-all"].iter().any(|flag| *word == **flag);
         return (extent, words.into_iter().filter(|word| !is_flag(word)).collect());
     }
     let asks = OsString::from("--help");
@@ -437,7 +437,8 @@ mod tests {
             "clap proposes another"
         );
         assert_eq!(asked_of(&["onbeat", "help", "help"]).1, ["onbeat", "help", "help"]);
-        assert_eq!(asked_of(&["onbeat", "help", "--help"]).1, ["onbeat", "help"]);
+        assert_eq!(asked_of(&["onbeat", "help"]).1, ["onbeat", "--help"], "the short one");
+        assert_eq!(asked_of(&["onbeat", "help", "--help"]).1, ["onbeat", "--help", "--help"]);
         assert_eq!(asked_of(&["onbeat", "bench", "--help-all"]).0, Extent::All);
         let passed_on = asked_of(&["onbeat", "bus", "run", "--", "--help-all"]);
         assert_eq!(passed_on.0, Extent::Common, "it belongs to another command");
