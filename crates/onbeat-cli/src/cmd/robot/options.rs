@@ -60,8 +60,8 @@ pub(crate) struct GoalOptions {
 
 const ENDS: &str = "\x1b[1mSignals\x1b[0m
   SIGINT (Ctrl-C), SIGTERM
-           bring all joints to rest and switch their power off; a second one ends
-           the process at once, and the devices' watchdogs stop them
+           bring all joints to rest and switch their power off; a second one
+           ends the process at once, and the devices' watchdogs stop them
   SIGUSR1  reset after a safe stop
 
 \x1b[1mExit status\x1b[0m

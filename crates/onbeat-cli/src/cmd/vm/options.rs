@@ -36,7 +36,7 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm lab kernels.toml
-      runs all experiments of the file, one per CPU at a time; run again, it resumes
+      runs all experiments, one per CPU at a time; run again, it resumes
   onbeat vm lab kernels.toml --verify
       runs each again and compares the bytes; --verify=40 forty times
 \x1b[1mFile\x1b[0m
