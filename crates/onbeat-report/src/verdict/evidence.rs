@@ -186,10 +186,11 @@ impl Evidence {
             && rate(&self.with_open_late()) > allowed
     }
 
-    /// What decides, where a longer run does: FAIL is of what is late for certain, PASS of what may be.
+    /// What decides, where a longer run does: FAIL is of what is late for certain, PASS of what may
+    /// be. Where lost samples alone are too many, it is a run that loses none.
     pub(super) fn deciding(&self, allowed: f64) -> Outages {
-        let on_time = self.with_open_on_time();
-        if rate(&on_time) > allowed { on_time } else { self.with_open_late() }
+        let (on_time, late) = (self.with_open_on_time(), self.with_open_late());
+        if rate(&on_time) > allowed || rate(&late) > allowed { on_time } else { late }
     }
 
     /// With those samples on time.

@@ -144,6 +144,9 @@ impl Judged<'_> {
             }
         };
         match self.times_longer {
+            Some(times) if times <= 1.0 && self.evidence.lost > 0 => {
+                "a run without lost samples would decide it".to_owned()
+            }
             Some(times) if self.evidence.outages.sums.late == 0 => {
                 format!("PASS needs {} with none over", in_words(times))
             }

@@ -165,6 +165,13 @@ fn lost_samples_count_against_either_outcome() {
         "{}",
         verdict.sentence
     );
+    run.intervals[0].lost = 500;
+    let sentence = judge(&run, limit(99.0)).sentence;
+    assert!(sentence.contains("; a run without lost samples would decide it;"), "{sentence}");
+    run.intervals[0].lost = 40;
+    let verdict = judge(&run, limit(99.9));
+    let times = verdict.times_longer.unwrap();
+    assert!(times > 5.0, "{}", verdict.sentence);
 }
 
 #[test]
