@@ -107,6 +107,8 @@ struct PingText {
     unanswered: u64,
     /// Their numbers: an answer may still come.
     late: BTreeSet<u16>,
+    /// Those of lines without a number, which the number of the next line passes over.
+    unnumbered: u64,
     /// The number of the request after the last one.
     next: Option<u16>,
     peer: Option<String>,
@@ -199,7 +201,7 @@ impl PingText {
 
     fn end_run(&mut self, lost: u64, next: Option<u16>) {
         self.lost = self.lost.saturating_add(lost);
-        self.unanswered = 0;
+        (self.unanswered, self.unnumbered) = (0, 0);
         self.late.clear();
         self.next = next;
     }
@@ -208,6 +210,7 @@ impl PingText {
     fn request(&mut self, text: &str, is_answered: bool) {
         let Some(number) = sequence(text) else {
             self.unanswered += u64::from(!is_answered);
+            self.unnumbered += u64::from(!is_answered);
             return;
         };
         let passed = self.next.map_or(0, |next| number.wrapping_sub(next));
@@ -223,7 +226,8 @@ impl PingText {
         // What is behind and was not passed over is of another run.
         let passed = if is_behind { 0 } else { passed };
         self.late.extend((0..passed.min(LATEST)).map(|n| number.wrapping_sub(n + 1)));
-        self.unanswered += u64::from(passed) + u64::from(!is_answered);
+        let unnumbered = std::mem::take(&mut self.unnumbered);
+        self.unanswered += u64::from(passed).saturating_sub(unnumbered) + u64::from(!is_answered);
         if is_answered {
             // Numbers recur after 65,536 requests.
             self.late.remove(&number);

@@ -624,6 +624,7 @@ fn pings_of_all_systems_are_round_trips() {
                 + &all(&[1, 3]),
         ),
         (2, all(&[1, 4, 5]).replace("icmp_seq", "seq")),
+        (2, all(&[1]) + &"ping: sendmsg: Network is unreachable\n".repeat(2) + &all(&[4])),
         (1, all(&[7, 8, 10]) + "From 10.0.0.2 icmp_seq=9 Destination Host Unreachable\n"),
     ] {
         let of = streams(&text);
