@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{Format, SourceOptions};
 use super::lines::{Damage, begins};
 use super::stream::{Stream, StreamPart, TrendSteps};
@@ -137,7 +137,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
             // Of which tag they were is not known.
             stream.lost = damage.lines().saturating_mul(per_line);
             stream.remarks.push(format!(
-                "a damaged line counts as {per_line} lost samples, the mean of the others"
+                "a damaged line counts as {}, the mean of the others",
+                counted(per_line, "lost samples")
             ));
         }
         stream.lacks(

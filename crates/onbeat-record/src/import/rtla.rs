@@ -5,7 +5,7 @@
 //! `over:`, `count:`, `min:`, `avg:`, `max:`. How wide a bucket is shows in the distance of the
 //! rows; rows of zeros may be left out.
 
-use super::error::Error;
+use super::error::{Error, counted};
 use super::format::{self, Format};
 use super::rt_tests::{BEYOND, NO_SUMMARY};
 use super::stream::{SourceFigures, Stream, StreamPart};
@@ -218,7 +218,8 @@ impl RtlaText {
         let over = figure(&self.over).unwrap_or(0.0) as u64;
         if over > 0 && figure(&self.max).is_none() {
             let reason = format!(
-                "{over} samples of CPU {} are beyond its rows, and `max:` is missing: run rtla without --no-summary, to its end",
+                "{} of CPU {} beyond its rows, and `max:` is missing: run rtla without --no-summary, to its end",
+                counted(over, "samples"),
                 self.columns[place].1
             );
             return Err(Error::line(FORMAT, self.last_line, reason));
