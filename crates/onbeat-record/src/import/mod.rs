@@ -128,7 +128,15 @@ fn read_unpacked(
     let Some((prefix, format)) = found.filter(|(_, format)| is_asked(*format)) else {
         return read_text(file, beginning, asked);
     };
-    let text = prefix.strip(&whole(file, format)?);
+    // What can be read with it is not refused for its length.
+    let text = match whole(file, format) {
+        Ok(text) => prefix.strip(&text),
+        Err(_) if Format::detect(&String::from_utf8_lossy(beginning)) == Some(format) => {
+            file.seek(SeekFrom::Start(0))?;
+            return read_text(file, beginning, asked);
+        }
+        Err(why) => return Err(why),
+    };
     let beginning = &text.as_bytes()[..text.len().min(SHOWN as usize)];
     let mut streams = read_text(&mut Cursor::new(text.as_bytes()), beginning, asked)?;
     for stream in &mut streams {
