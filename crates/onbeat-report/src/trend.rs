@@ -206,10 +206,11 @@ fn unlike(known: &[(Facts, [f64; 2])], is_of_cell: bool) -> Option<String> {
         .filter(|name| known.iter().any(|(facts, _)| facts.get(*name) != known[0].0.get(*name)))
         .map(str::to_owned)
         .collect();
+    let has_cells = differ.iter().any(|name| name == "loads" || name == "tunings");
+    let or_cell = if has_cells { ", or a --cell" } else { "" };
     (!differ.is_empty()).then(|| {
         format!(
-            "The runs differ in {}, which changes the figures by itself; name runs that were measured alike, or a \
-             --cell",
+            "The runs differ in {}, which changes the figures by itself; name runs that were measured alike{or_cell}",
             listed(&differ)
         )
     })
@@ -525,6 +526,9 @@ mod tests {
         let of_load = [of("1 ms", "idle"), of("1 ms", "paper")];
         let said = unlike(&of_load, false).unwrap();
         assert!(said.starts_with("The runs differ in loads, which"), "{said}");
+        assert!(said.ends_with(", or a --cell"), "{said}");
+        let of_period = [of("1 ms", "idle"), of("2 ms", "idle")];
+        assert!(unlike(&of_period, true).unwrap().ends_with("measured alike"));
         assert_eq!(unlike(&of_load, true), None);
         let said = unlike(&[of("1 ms", "idle"), of("2 ms", "paper")], false).unwrap();
         assert!(said.starts_with("The runs differ in period and loads, which"), "{said}");
