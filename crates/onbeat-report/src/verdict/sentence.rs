@@ -166,8 +166,10 @@ impl Judged<'_> {
             );
         }
         if self.evidence.negative > 0 {
-            let negative = counted(self.evidence.negative, "sample");
-            words += &format!("; {negative} may exceed it below 0: import absolute values");
+            let negative = counted(self.evidence.negative, "negative sample");
+            words += &format!(
+                "; {negative} may be farther below 0 than the limit: import absolute values"
+            );
         }
         words
     }

@@ -303,7 +303,7 @@ fn negative_values_of_a_csv_are_counted() {
     };
     let verdict = judge("jitter_us", 50_000);
     assert_eq!(verdict.outcome, onbeat_report::Outcome::Inconclusive, "{}", verdict.sentence);
-    let what = "; 1 sample may exceed it below 0: import absolute values";
+    let what = "; 1 negative sample may be farther below 0 than the limit: import absolute values";
     assert!(verdict.sentence.ends_with(what), "{}", verdict.sentence);
     for (name, limit_ns) in [("jitter_us", 500_000), ("wakeup_latency_us", 50_000)] {
         assert_eq!(judge(name, limit_ns).outcome, onbeat_report::Outcome::Pass, "{name}");
