@@ -71,8 +71,8 @@ pub(super) struct Judge<'w> {
     pub(super) fired: Option<(Instant, u32)>,
     /// The thread in which it expired; `None` for an interrupt.
     pub(super) timer_thread: Option<TimerThread>,
-    /// Whether the loop migrated during the spike.
-    pub(super) moved: bool,
+    /// How often the loop migrated during the spike.
+    pub(super) moves: u64,
     /// The wake-up, if nothing of it was recorded.
     unseen_wake_up: Option<UnseenWakeUp>,
     /// What the loop met with a length: page faults, calls that change memory, lent priorities.
@@ -118,13 +118,14 @@ impl<'w> Judge<'w> {
             })
         });
 
-        let moved = events.iter().any(|event| {
+        let moves = events.iter().filter(|event| {
             let is_move = matches!(
                 event.what,
                 KernelEvent::Migrate { thread, .. } if thread.tid == facts.tid
             );
             is_move && event.at >= facts.expiry && event.at <= facts.end
         });
+        let moves = moves.count() as u64;
 
         // What each CPU did, from the events of all of them: the loop's timer may be on another CPU
         // than the loop.
@@ -141,7 +142,7 @@ impl<'w> Judge<'w> {
             armed,
             fired,
             timer_thread: None,
-            moved,
+            moves,
             unseen_wake_up,
             stretches: Vec::new(),
         };

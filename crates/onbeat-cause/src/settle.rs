@@ -19,8 +19,8 @@ const LEAST_STOLEN_NS: u64 = 5_000;
 /// Maximum time of a page fault during which the thread keeps its CPU, in nanoseconds; clearing a
 /// huge page takes this long.
 const LONGEST_FAULT_NS: u64 = 500_000;
-/// Maximum time for which the caches of a new CPU make the loop's work longer, in nanoseconds: what
-/// fits into a cache of 2 MB is read in this time.
+/// Maximum time by which one migration makes the loop's work longer, in nanoseconds: what fits into
+/// a cache of 2 MB is read in this time.
 const LONGEST_COLD_NS: u64 = 200_000;
 
 /// Returns the pieces of one part, each with its final cause.
@@ -227,7 +227,8 @@ fn slower(piece: &Piece, part: &SpikePart, judge: &Judge<'_>) -> Option<(CauseKi
         return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000), most_ns));
     }
     let remark = "cold caches on the new CPU".to_owned();
-    judge.moved.then_some((CauseKind::Migration, remark, LONGEST_COLD_NS))
+    let most_ns = judge.moves.saturating_mul(LONGEST_COLD_NS);
+    (judge.moves > 0).then_some((CauseKind::Migration, remark, most_ns))
 }
 
 /// Names time that a loop lost while it polled the clock in user code, where no event of this

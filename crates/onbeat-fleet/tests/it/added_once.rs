@@ -158,7 +158,10 @@ fn a_run_that_is_there_can_be_called_invalid_and_stays_so() {
         said(&command.output().unwrap())
     };
     let text = marked();
-    assert!(text.contains("1 replaced") && text.contains("1 cells are not valid"), "{text}");
+    assert!(
+        text.contains("1 replaced") && text.contains("1 cell in no answer: its fan was broken"),
+        "{text}"
+    );
     assert!(marked().contains("1 there already"));
     assert!(said(&add(&runs, &to)).contains("1 there already"));
     assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [200]);

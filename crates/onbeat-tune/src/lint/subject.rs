@@ -135,7 +135,7 @@ const NOT_JUDGED: [(&[&str], &str, &str); 20] = [
     (
         &["CONFIG_PREEMPT", "CONFIG_HZ", "CONFIG_NO_HZ"],
         "a configuration of a kernel",
-        "onbeat tune check reads that of the running kernel: kern.preempt_rt, kern.hz",
+        "That of the running kernel is read by onbeat tune check kern.preempt_rt kern.hz",
     ),
     (
         &["cset ", "tuna ", "taskset ", "chrt ", "sysctl -w ", "cpupower ", "tuned-adm "],
