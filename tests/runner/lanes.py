@@ -2,8 +2,9 @@
 
 A program of several modules (`tests/it/main.rs`) is run once for each of them, so that each has a process of its own; any other test binary is
 a module by itself. Modules whose time is virtual (PURE) run at the lowest priority, as many at once as there are CPUs, beside all others. Of these, one at a
-time, those run first that load the machine, change it or measure it, that kill an onbeat, or that read all that one prints: the next onbeat to
-start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), three at a time.
+time, those run first that load the machine, change it or measure it, that compare two readings of its threads, that kill an onbeat, or that
+read all that one prints: the next onbeat to start removes what a killed one has left, and says so. Then those that mostly wait (WAITING),
+three at a time.
 """
 
 import json
@@ -46,7 +47,7 @@ WAITING = {
     "onbeat-net": "net_boards net_log net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
     "onbeat-cli": """spec bus_alarms_live bus_queries camera_interrupted ci_summary clients_read_cycles commands_shown completion exit_status exports_open_elsewhere
-        firmware_in_qemu foreign_objects gate_watch_live help hiccup_meter late_cpu limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines
+        firmware_in_qemu foreign_objects gate_watch_live help hiccup_meter late_cpu limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java spikes_open_in_perfetto tables tune_machines
         two_instances_follow_a_marker view_live vm_commands""",
     "onbeat-fleet": "added_once addresses faults night what_leaves_a_machine",
     "onbeat-gateway": """onbeat_gateway java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
